@@ -1,0 +1,5 @@
+"""``python -m rmreader``."""
+
+from rmreader.cli import main
+
+main()

@@ -1,0 +1,45 @@
+"""A batch of questions as arrays: what the network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rmreader.text.words import Words
+
+A = TypeVar("A")  # np.ndarray here, torch.Tensor from kernels/ on
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Batch(Generic[A]):
+    """B questions of at most n tokens, each with a passage of at most m tokens.
+
+    ``words`` holds the distinct words of the batch; ``question`` and ``context`` are rows of it, 0 where padded.
+    """
+
+    question: A  # int [B, n]
+    context: A  # int [B, m]
+    question_lengths: A  # int [B], at least 1
+    context_lengths: A  # int [B], at least 1
+    words: Words[A]
+    start: A | None = None  # int [B]: first token of the answer (training)
+    end: A | None = None  # int [B]: last token of the answer, inclusive
+    question_tags: A | None = None  # int [B, n, 2]: part of speech and entity
+    context_tags: A | None = None  # int [B, m, 2]
+    question_layers: A | None = None  # float [B, n, layers, size]: frozen contextual vectors
+    context_layers: A | None = None  # float [B, m, layers, size]
+    pieces: A | None = None  # int [B, s]: input of a tuned contextual encoder (see model/contextual)
+    piece_types: A | None = None  # int [B, s]: segment of each piece
+    piece_mask: A | None = None  # bool [B, s]
+    question_pieces: A | None = None  # int [B, n]: position of each word's first piece
+    context_pieces: A | None = None  # int [B, m]
+
+    def map(self, change: Callable[[A], B]) -> Batch[B]:
+        """The same batch with ``change`` applied to every array."""
+        fields = {}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            fields[name] = None if value is None else value.map(change) if isinstance(value, Words) else change(value)
+        return Batch(**fields)

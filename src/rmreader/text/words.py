@@ -1,0 +1,32 @@
+"""Everything the network is told about a word that does not depend on where the word stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+A = TypeVar("A")  # np.ndarray here, torch.Tensor from kernels/ on
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Words(Generic[A]):
+    """A table of W distinct words. Row 0 is padding: a zero vector, one padding character, key -1.
+
+    Texts refer to words by row, so the character encoder runs once for each distinct word, not once a token.
+    """
+
+    vectors: A  # float [W, dim]: the known vector; zeros where the word has none
+    characters: A  # int [W, c]: character ids, 0 is padding
+    lengths: A  # int [W]: how many characters, at least 1
+    keys: A  # int [W]: equal for two words exactly when they match ignoring case
+    trainable: A  # int [W]: row of the network's own trained vectors; 0 where the known vector is used
+
+    def map(self, change: Callable[[A], B]) -> Words[B]:
+        """The same words with ``change`` applied to every array."""
+        return Words(*(change(getattr(self, name)) for name in self.__dataclass_fields__))
+
+    def take(self: Words[Any], rows: Any) -> Words[Any]:
+        """The table of the chosen rows, for arrays and tensors alike."""
+        return self.map(lambda array: array[rows])
