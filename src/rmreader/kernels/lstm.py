@@ -1,0 +1,80 @@
+"""One bidirectional LSTM layer over sequences of their own true lengths: a plain path that runs anywhere, and a
+fused one (Triton) for GPUs behind the same function."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from rmreader.errors import UserError
+
+Kernel = Literal["auto", "plain", "fused"]
+Precision = Literal["fp32", "bf16"]
+
+MAX_FUSED_HIDDEN = 128  # four [128, 128] bf16 matrices are 128 KB: what one multiprocessor holds beside its state
+
+
+def bilstm(
+    x: Tensor,
+    lengths: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    kernel: Kernel = "auto",
+    precision: Precision = "fp32",
+) -> tuple[Tensor, Tensor]:
+    """Run x [B,T,D] through both directions; returns (output [B,T,2H], final [B,2H]) in the weights' type.
+
+    ``lengths`` [B] are at least 1 and at most T. Weights are [2,4H,D], [2,4H,H], [2,4H], gates in the order i, f, g, o.
+    Direction 1 starts at each sequence's true last step. Outputs at padded steps are exactly 0; ``final`` is the
+    forward state at the true last step beside the backward state at step 0. ``precision`` is that of the fused
+    kernel's matrix products; the plain path always computes in the weights' type.
+    """
+    if kernel == "plain":
+        return _plain(x, lengths, weight_ih, weight_hh, bias)
+    obstacle = why_not_fused(x, weight_hh)
+    if obstacle is None:
+        from rmreader.kernels.triton_lstm import fused_bilstm
+
+        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision)
+    if kernel == "fused":
+        raise UserError(f"network.lstm=fused: {obstacle}; use network.lstm=auto.")
+    return _plain(x, lengths, weight_ih, weight_hh, bias)
+
+
+def why_not_fused(x: Tensor, weight_hh: Tensor) -> str | None:
+    """What keeps the fused kernel from running on this input, or None where nothing does."""
+    if not x.is_cuda:
+        return "the fused LSTM needs a GPU"
+    if weight_hh.shape[-1] > MAX_FUSED_HIDDEN:
+        return f"the fused LSTM holds at most {MAX_FUSED_HIDDEN} hidden units, not {weight_hh.shape[-1]}"
+    if weight_hh.dtype != torch.float32:
+        return f"the fused LSTM has float32 weights, not {weight_hh.dtype}"
+    if importlib.util.find_spec("triton") is None:
+        return "the fused LSTM needs the package triton, which is not installed"
+    return None
+
+
+def _plain(x: Tensor, lengths: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Packed sequences through PyTorch's own LSTM. It waits for the device, because packing needs the lengths."""
+    batch, steps = x.shape[:2]
+    hidden = weight_hh.shape[-1]
+    with torch.autocast(x.device.type, enabled=False):
+        x = x.to(weight_hh.dtype)
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        zero = x.new_zeros(2, batch, hidden)
+        no_bias = torch.zeros_like(bias[0])  # torch keeps two biases that are only ever added; ours is one
+        weights = [w for d in (0, 1) for w in (weight_ih[d], weight_hh[d], bias[d], no_bias)]
+        data, last, _ = torch._VF.lstm(
+            packed.data, packed.batch_sizes, (zero, zero), weights, True, 1, 0.0, torch.is_grad_enabled(), True
+        )
+    output, _ = pad_packed_sequence(
+        PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices),
+        batch_first=True,
+        total_length=steps,
+    )
+    return output, last[:, packed.unsorted_indices].transpose(0, 1).reshape(batch, 2 * hidden)
