@@ -1,0 +1,61 @@
+"""The score of AddSent and AddOneSent (Jia & Liang, 2017), by the rule of its authors' script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmreader.errors import UserError
+from rmreader.scoring.squad import Score, score_question
+
+if TYPE_CHECKING:
+    from rmreader.data.squad import Dataset
+
+
+@dataclass(frozen=True)
+class AdversarialScore:
+    """Averages over the originals, in percent, each at its worst variant; ``clean`` is the score unattacked."""
+
+    exact_match: float
+    f1: float
+    total: int
+    missing: int
+    attacked: int  # originals that have a variant
+    clean: Score
+
+
+def original(id: str) -> str:
+    """The question that a row comes from: ids read ``original`` or ``original-variant``."""
+    return id.partition("-")[0]
+
+
+def score_adversarial(dataset: Dataset, predictions: Mapping[str, str]) -> AdversarialScore:
+    """The lowest F1 over the variants of each original, with that variant's exact match.
+
+    The unattacked row counts only for an original that has no variant. Among equally low variants the first in the
+    file gives the exact match, as in the authors' script.
+    """
+    clean: dict[str, tuple[float, float]] = {}
+    worst: dict[str, tuple[float, float]] = {}
+    missing = clean_missing = 0
+    for _, question in dataset.questions():
+        row, root, absent = score_question(question, predictions), original(question.id), question.id not in predictions
+        missing += absent
+        if question.id == root:
+            clean[root] = row
+            clean_missing += absent
+        elif root not in worst or row[1] < worst[root][1]:
+            worst[root] = row
+    if not clean and not worst:
+        raise UserError("the data set holds no question, so there is nothing to score.")
+    counted = clean | worst
+    return AdversarialScore(
+        *_percent(counted), len(counted), missing, len(worst), Score(*_percent(clean), len(clean), clean_missing)
+    )
+
+
+def _percent(rows: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """Mean exact match and F1 in percent."""
+    count = max(len(rows), 1)
+    return 100 * sum(em for em, _ in rows.values()) / count, 100 * sum(overlap for _, overlap in rows.values()) / count

@@ -1,0 +1,67 @@
+"""How far apart attentions are: the paper's table of KL divergences (redundancy and deficiency), on plain arrays.
+
+E is [N, n, m] (question rows, context columns), B is [N, m, m]; both unnormalised. The paper compares the columns
+softmax(E_:j) and softmax(B_:j), which run over rows; ``rows`` and ``columns`` are the true lengths [N].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over examples."""
+
+    mean: float
+    deviation: float
+    count: int
+
+
+def spread(values: ArrayLike) -> Spread:
+    """Mean and standard deviation of per-example values."""
+    array = np.asarray(values, np.float64)
+    return Spread(float(array.mean()), float(array.std()), array.size) if array.size else Spread(0.0, 0.0, 0)
+
+
+def log_attention(logits: Floats, rows: ArrayLike) -> NDArray[np.float64]:
+    """log softmax(X_:j) of every column j, over the true rows alone; -inf at padded rows."""
+    x = np.asarray(logits, np.float64)
+    true = np.arange(x.shape[-2]) < np.asarray(rows)[:, None]
+    x = np.where(true[:, :, None], x, -np.inf)
+    x = x - x.max(axis=-2, keepdims=True)
+    return np.asarray(x - np.log(np.exp(x).sum(axis=-2, keepdims=True)))
+
+
+def divergence(log_p: Floats, log_q: Floats, columns: ArrayLike) -> NDArray[np.float64]:
+    """KL(p ‖ q) of each column's distribution, averaged over the true columns of each example: [N]."""
+    p = np.exp(log_p)
+    with np.errstate(invalid="ignore"):  # -inf minus -inf where neither looks
+        terms = np.where(p > 0, p * (log_p - log_q), 0.0)
+    true = np.arange(p.shape[-1]) < np.asarray(columns)[:, None]
+    return np.asarray((terms.sum(axis=-2) * true).sum(axis=-1) / true.sum(axis=-1))
+
+
+def redundancy(rounds: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
+    """KL(round t ‖ round t+1) for each pair of adjacent rounds, one value an example; higher is less redundant."""
+    logs = [log_attention(logits, rows) for logits in rounds]
+    return [divergence(first, second, columns) for first, second in pairwise(logs)]
+
+
+def deficiency(members: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
+    """KL(mean of the ensemble's attentions ‖ member) for each member, one value an example; lower is less deficient.
+
+    ``members`` hold the same round's logits from each network; the mean stands for the true attention E*.
+    """
+    logs = [log_attention(logits, rows) for logits in members]
+    with np.errstate(divide="ignore"):
+        mean = np.log(np.mean([np.exp(log) for log in logs], axis=0))
+    return [divergence(mean, log, columns) for log in logs]
