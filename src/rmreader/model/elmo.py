@@ -1,0 +1,290 @@
+"""ELMo (Peters et al., 2018) from its published options and HDF5 weights: a character CNN with highway layers,
+then bidirectional LSTMs with projection, clipping and skip connections. Frozen: it is read, never trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rmreader.errors import UserError
+
+# Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
+SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260
+MARKERS = {"<S>": SENTENCE_BEGIN, "</S>": SENTENCE_END}  # written as words in the published vocabularies
+CHUNK = 1 << 26  # most numbers in the input products of one stretch of steps (256 MB)
+
+# The state between sentences: for each layer, projection [2, B, p] and cell [2, B, H]; direction 1 is backward.
+State = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class ElmoOptions:
+    """What options.json says about the shape of the network."""
+
+    characters: int  # size of a character embedding
+    filters: tuple[tuple[int, int], ...]  # (width, how many)
+    highways: int
+    activation: Literal["relu", "tanh"]
+    max_characters: int
+    cell: int  # H
+    projection: int  # p
+    layers: int
+    cell_clip: float
+    projection_clip: float
+    skip: bool
+
+    @staticmethod
+    def read(path: Path) -> ElmoOptions:
+        """Read options.json, as published with the weights."""
+        try:
+            tree = json.loads(path.read_text(encoding="utf-8"))
+            cnn, lstm = tree["char_cnn"], tree["lstm"]
+            options = ElmoOptions(
+                characters=int(cnn["embedding"]["dim"]),
+                filters=tuple((int(width), int(count)) for width, count in cnn["filters"]),
+                highways=int(cnn["n_highway"]),
+                activation=cnn["activation"],
+                max_characters=int(cnn["max_characters_per_token"]),
+                cell=int(lstm["dim"]),
+                projection=int(lstm["projection_dim"]),
+                layers=int(lstm["n_layers"]),
+                cell_clip=float(lstm["cell_clip"]),
+                projection_clip=float(lstm["proj_clip"]),
+                skip=bool(lstm["use_skip_connections"]),
+            )
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such file; ELMo needs its options.json beside the weights.") from None
+        except (ValueError, TypeError, KeyError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise UserError(f"{path}: not the options of an ELMo model ({why}); fetch the published file.") from None
+        if options.activation not in ("relu", "tanh"):
+            raise UserError(f"{path}: activation {options.activation!r} is neither relu nor tanh; mend the file.")
+        sizes = (options.characters, options.max_characters - 2, options.cell, options.projection, options.layers)
+        widths = [width for width, _ in options.filters] or [0]
+        if min(sizes) < 1 or min(widths) < 1 or max(widths) > options.max_characters:
+            raise UserError(f"{path}: a size is out of range; fetch the published file.")
+        return options
+
+
+def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.int64]:
+    """[words, max_characters]: the UTF-8 bytes of each word between its two markers; longer words are cut."""
+    # 'surrogatepass': a lone surrogate is text too, and must not stop a reader
+    ids = np.full((len(words), max_characters), PAD + 1, dtype=np.int64)
+    for row, word in zip(ids, words, strict=True):
+        code = [MARKERS[word]] if word in MARKERS else list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
+        row[: len(code) + 2] = np.array([WORD_BEGIN, *code, WORD_END]) + 1
+    return ids
+
+
+class CharacterEncoder(nn.Module):
+    """A word's vector from its characters: convolutions, max over positions, highways, projection."""
+
+    def __init__(self, options: ElmoOptions) -> None:
+        super().__init__()
+        self.activation = torch.relu if options.activation == "relu" else torch.tanh
+        width = sum(count for _, count in options.filters)
+        self.embedding = nn.Embedding(PAD + 2, options.characters)
+        self.convolutions = nn.ModuleList(nn.Conv1d(options.characters, count, w) for w, count in options.filters)
+        self.transforms = nn.ModuleList(nn.Linear(width, width) for _ in range(options.highways))
+        self.carries = nn.ModuleList(nn.Linear(width, width) for _ in range(options.highways))
+        self.projection = nn.Linear(width, options.projection)
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """[W, c] -> [W, p], some words at a time: the widest convolution of the published model is 44 x 1024 a word."""
+        return torch.cat([self._encode(part) for part in torch.split(characters, 1024)])
+
+    def _encode(self, characters: Tensor) -> Tensor:
+        letters = self.embedding(characters).transpose(1, 2)
+        x = torch.cat([self.activation(convolution(letters).amax(dim=2)) for convolution in self.convolutions], dim=1)
+        for transform, carry in zip(self.transforms, self.carries, strict=True):
+            gate = torch.sigmoid(carry(x))
+            x = gate * torch.relu(transform(x)) + (1 - gate) * x
+        projected: Tensor = self.projection(x)
+        return projected
+
+
+class ProjectedBiLSTM(nn.Module):
+    """One layer, both directions side by side; direction 1 gets its sequences already reversed.
+
+    Its own loop and not ``nn.LSTM(proj_size=…)``, because ELMo clips the cell and the projection at every step.
+    Gates are stored in the order i, f, o, g, so that one sigmoid serves the first three.
+    """
+
+    def __init__(self, options: ElmoOptions) -> None:
+        super().__init__()
+        p, cell = options.projection, options.cell
+        self.cell_clip, self.projection_clip = options.cell_clip, options.projection_clip
+        self.input = nn.Parameter(torch.empty(2, p, 4 * cell))
+        self.recurrent = nn.Parameter(torch.empty(2, p, 4 * cell))
+        self.bias = nn.Parameter(torch.empty(2, 1, 4 * cell))
+        self.project = nn.Parameter(torch.empty(2, cell, p))
+
+    def forward(
+        self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor] | None, keep_state: bool
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """x [2, T, B, p] -> the same shape, and the state after each sequence's true last step if asked for."""
+        _, steps, size, p = x.shape
+        cell = self.project.shape[1]
+        h, c = state if state is not None else (x.new_zeros(2, size, p), x.new_zeros(2, size, cell))
+        outputs = []
+        stretch = max(1, CHUNK // (2 * size * 4 * cell))
+        for begin in range(0, steps, stretch):
+            part = x[:, begin : begin + stretch]
+            fed = torch.baddbmm(self.bias, part.reshape(2, -1, p), self.input).view(2, part.shape[1], size, 4 * cell)
+            for t in range(part.shape[1]):
+                gates = torch.baddbmm(fed[:, t], h, self.recurrent)
+                i, f, o = torch.sigmoid(gates[..., : 3 * cell]).chunk(3, dim=-1)
+                new_c = (f * c).addcmul_(i, torch.tanh(gates[..., 3 * cell :]))
+                new_c.clamp_(-self.cell_clip, self.cell_clip)
+                new_h = torch.bmm(o * torch.tanh(new_c), self.project)
+                new_h.clamp_(-self.projection_clip, self.projection_clip)
+                outputs.append(new_h)
+                if keep_state:
+                    going = (begin + t < lengths).view(1, size, 1)
+                    new_h, new_c = torch.where(going, new_h, h), torch.where(going, new_c, c)
+                h, c = new_h, new_c
+        return torch.stack(outputs, dim=1), (h, c)
+
+
+class Elmo(nn.Module):
+    """The whole encoder: ``layers`` vectors of ``size`` numbers for every word."""
+
+    def __init__(self, options: ElmoOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.layers, self.size = options.layers + 1, 2 * options.projection
+        self.encoder = CharacterEncoder(options)
+        self.lstms = nn.ModuleList(ProjectedBiLSTM(options) for _ in range(options.layers))
+        self.requires_grad_(False)
+
+    @torch.no_grad()
+    def forward(
+        self, characters: Tensor, words: Tensor, lengths: Tensor, state: State | None = None, keep_state: bool = False
+    ) -> tuple[Tensor, State]:
+        """characters [W, c] of distinct words, words [B, T] rows of them, lengths [B] -> [B, T, layers, size].
+
+        Every text is read between its two sentence markers. Stateless unless a state is passed (and kept): then the
+        LSTMs, both directions, start where they stood after the text before.
+        """
+        size, steps = words.shape
+        markers = torch.from_numpy(character_ids(list(MARKERS), characters.shape[1])).to(characters.device)
+        tokens = self.encoder(torch.cat([characters, markers]))
+        begin, end = len(characters), len(characters) + 1
+        marked = torch.cat([words.new_full((size, 1), begin), words, words.new_zeros(size, 1)], dim=1)
+        marked.scatter_(1, lengths.view(-1, 1) + 1, end)
+        # reversed within the true length: position t of direction 1 is t from the end
+        places = torch.arange(steps + 2, device=words.device).expand(size, -1)
+        mirror = torch.where(places < lengths.view(-1, 1) + 2, lengths.view(-1, 1) + 1 - places, places)
+        x = tokens[torch.stack([marked, marked.gather(1, mirror)]).transpose(1, 2)]
+        ahead = tokens[marked]
+        layers, states = [torch.cat([ahead, ahead], dim=-1)], []
+        for k, lstm in enumerate(self.lstms):
+            y, after = lstm(x, lengths + 2, state[k] if state is not None else None, keep_state)
+            x = y + x if self.options.skip and k > 0 else y
+            forward, backward = x.transpose(1, 2)
+            backward = backward.gather(1, mirror.unsqueeze(-1).expand_as(backward))
+            layers.append(torch.cat([forward, backward], dim=-1))
+            states.append(after)
+        real = (places[:, 2:] - 2 < lengths.view(-1, 1)).view(size, steps, 1, 1)
+        return torch.where(real, torch.stack(layers, dim=2)[:, 1:-1], 0.0), states
+
+    def encode(
+        self, texts: Sequence[Sequence[str]], state: State | None = None, keep_state: bool = False
+    ) -> tuple[Tensor, State]:
+        """Texts given as words, at least one each -> [B, T, layers, size] (zeros where padded) and the state."""
+        rows: dict[str, int] = {}
+        for text in texts:
+            for word in text:
+                rows.setdefault(word, len(rows))
+        device = self.encoder.embedding.weight.device
+        words = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long)
+        for row, text in zip(words, texts, strict=True):
+            row[: len(text)] = torch.tensor([rows[word] for word in text])
+        characters = torch.from_numpy(character_ids(list(rows), self.options.max_characters))
+        lengths = torch.tensor([len(text) for text in texts], device=device)
+        layers, after = self(characters.to(device), words.to(device), lengths, state, keep_state)
+        return layers, after
+
+
+def load_elmo(folder: Path | str) -> Elmo:
+    """Read the one ``*options.json`` and the one ``*.hdf5`` file of a folder, as published."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; it should hold ELMo's options.json and HDF5 weights.")
+    found = [sorted(folder.glob(pattern)) for pattern in ("*options.json", "*weights.hdf5")]
+    if any(len(paths) != 1 for paths in found):
+        seen = ", ".join(path.name for paths in found for path in paths) or "neither"
+        raise UserError(f"{folder}: one *options.json and one *weights.hdf5 are needed (found: {seen}).")
+    return read_elmo(found[0][0], found[1][0])
+
+
+def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
+    """Build the encoder from its two published files."""
+    try:
+        import h5py
+    except ImportError:
+        raise UserError("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.") from None
+    options = ElmoOptions.read(options_path)
+    with torch.device("meta"):
+        elmo = Elmo(options)
+    try:
+        with h5py.File(weights_path, "r") as file:
+            state = _convert(file, options, weights_path)
+    except OSError as error:
+        why = " ".join(str(error).split())
+        raise UserError(f"{weights_path}: cannot be read as HDF5 ({why}); fetch the file again.") from None
+    elmo.load_state_dict(state, assign=True)
+    return elmo.requires_grad_(False).eval()
+
+
+def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
+    """The published arrays under the names of our modules."""
+
+    def array(name: str, *shape: int) -> Tensor:
+        if name not in file:
+            raise UserError(f"{path}: {name} is missing; these are not the weights of this options.json.")
+        if file[name].shape != shape:
+            raise UserError(f"{path}: {name} has shape {file[name].shape}, options.json asks for {shape}.")
+        return torch.from_numpy(np.asarray(file[name], dtype=np.float32))
+
+    state: dict[str, Tensor] = {}
+    # published with the 261 characters alone, or with the row of zeros for padding in front of them
+    padded = "char_embed" in file and file["char_embed"].shape[0] == PAD + 2
+    embedding = array("char_embed", PAD + 2 if padded else PAD + 1, options.characters)
+    state["encoder.embedding.weight"] = embedding if padded else F.pad(embedding, (0, 0, 1, 0))
+    for k, (w, count) in enumerate(options.filters):
+        kernel = array(f"CNN/W_cnn_{k}", 1, w, options.characters, count)
+        state[f"encoder.convolutions.{k}.weight"] = kernel[0].permute(2, 1, 0).contiguous()
+        state[f"encoder.convolutions.{k}.bias"] = array(f"CNN/b_cnn_{k}", count)
+    width = sum(count for _, count in options.filters)
+    for k in range(options.highways):
+        for ours, theirs in (("transforms", "transform"), ("carries", "carry")):
+            state[f"encoder.{ours}.{k}.weight"] = array(f"CNN_high_{k}/W_{theirs}", width, width).T.contiguous()
+            state[f"encoder.{ours}.{k}.bias"] = array(f"CNN_high_{k}/b_{theirs}", width)
+    p, cell = options.projection, options.cell
+    state["encoder.projection.weight"] = array("CNN_proj/W_proj", width, p).T.contiguous()
+    state["encoder.projection.bias"] = array("CNN_proj/b_proj", p)
+    for k in range(options.layers):
+        cells = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{k}/LSTMCell" for direction in (0, 1)]
+        weight = torch.stack([_gates(array(f"{name}/W_0", 2 * p, 4 * cell)) for name in cells])
+        bias = torch.stack([_gates(array(f"{name}/B", 4 * cell)) for name in cells])
+        bias[:, cell : 2 * cell] += 1  # TensorFlow adds the forget bias when it runs
+        state[f"lstms.{k}.input"], state[f"lstms.{k}.recurrent"] = weight[:, :p].clone(), weight[:, p:].clone()
+        state[f"lstms.{k}.bias"] = bias.unsqueeze(1)
+        state[f"lstms.{k}.project"] = torch.stack([array(f"{name}/W_P_0", cell, p) for name in cells])
+    return state
+
+
+def _gates(weight: Tensor) -> Tensor:
+    """TensorFlow's gate order i, g, f, o as ours: i, f, o, g."""
+    i, g, f, o = weight.chunk(4, dim=-1)
+    return torch.cat([i, f, o, g], dim=-1)
