@@ -1,0 +1,84 @@
+"""The iterative aligner, Eq. 14: blocks that align context with question and with itself, each refining the last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from rmreader.config import NetworkConfig
+from rmreader.model.attention import Similarity, column_attention, overlap, without_diagonal
+from rmreader.model.dropout import VariationalDropout
+from rmreader.model.fusion import Fusion
+from rmreader.model.lstm import BiLSTM
+
+
+@dataclass(frozen=True)
+class Round:
+    """The unnormalised attentions of one block."""
+
+    E: Tensor  # [B, n, m]: question rows, context columns
+    B: Tensor  # [B, m, m]
+
+
+class AligningBlock(nn.Module):
+    """align^t of Eq. 14: interactive alignment, self alignment, evidence collection."""
+
+    def __init__(self, config: NetworkConfig, index: int) -> None:
+        super().__init__()
+        size = 2 * config.hidden
+        last = index == config.blocks - 1
+        self.diagonal = config.diagonal
+        self.similarity_E = Similarity(size, config.attention)
+        self.fusion_H = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
+        self.similarity_B = Similarity(size, config.attention)
+        self.fusion_Z = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
+        self.evidence = BiLSTM((index + 1) * size if last else size, config.hidden, config.lstm)
+        self.drop = VariationalDropout(config.dropout)
+        self.reattention = config.reattention and index > 0
+        if self.reattention:
+            self.gamma_E = nn.Parameter(torch.tensor(config.gamma))
+            self.gamma_B = nn.Parameter(torch.tensor(config.gamma))
+
+    def forward(
+        self, U: Tensor, V: Tensor, context: Tensor, question: Tensor, past: Round | None, earlier: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, Round]:
+        """U [B, m, 2d], V [B, n, 2d], true words of each (bool), the round before, Zs to read again -> R, Z, (E, B)."""
+        u, v = self.drop(U), self.drop(V)
+        E: Tensor = self.similarity_E(v, u)  # Eq. 1
+        if self.reattention and past is not None:
+            past_self = column_attention(past.B, context)
+            E = E + self.gamma_E * overlap(past.E, past_self, context)  # Eq. 4
+        attended = column_attention(E, question).mT @ v  # ṽ_j = V·softmax(E_:j)
+        H: Tensor = self.fusion_H(U, attended)
+
+        h = self.drop(H)
+        B: Tensor = self.similarity_B(h, h)
+        if self.reattention and past is not None:
+            B = B + self.gamma_B * overlap(past.B, past_self, context)  # Eq. 5
+        B = without_diagonal(B, self.diagonal)  # Eq. 2 and the indicator of Eq. 5, over the whole sum
+        attended = column_attention(B, context).mT @ h  # h̃_j = H·softmax(B_:j)
+        Z: Tensor = self.fusion_Z(H, attended)
+
+        R, _ = self.evidence(self.drop(torch.cat([*earlier, Z], dim=-1)), context.sum(dim=1))
+        return R, Z, Round(E, B)
+
+
+class Aligner(nn.Module):
+    """All blocks of Eq. 14; the last one's BiLSTM reads [z¹; z²; …; zᵗ]."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(AligningBlock(config, index) for index in range(config.blocks))
+
+    def forward(self, U: Tensor, V: Tensor, context: Tensor, question: Tensor) -> tuple[Tensor, list[Round]]:
+        """U [B, m, 2d], V [B, n, 2d], true words of each -> R of the last block [B, m, 2d] and every round."""
+        R, rounds, Zs = U, list[Round](), list[Tensor]()
+        for index, block in enumerate(self.blocks):
+            earlier = Zs if index == len(self.blocks) - 1 else []
+            R, Z, made = block(R, V, context, question, rounds[-1] if rounds else None, earlier)
+            rounds.append(made)
+            Zs.append(Z)
+        return R, rounds

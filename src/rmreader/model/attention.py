@@ -1,0 +1,67 @@
+"""Similarity of words, and its refinement by the attentions of the block before: Eq. 1-5.
+
+E [B, n, m] compares question words (rows) with context words (columns), B [B, m, m] context words with each other.
+Both are logits: nothing here is normalised before it is used, and what is remembered is the logits.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmreader.model.masking import exact_matmul, masked_softmax
+
+EXCLUDED = -1e4
+"""Logit of a word towards itself where it is left out: 0 after any softmax, yet above padding, so that the only
+word of a one-word passage attends to itself and not to padding."""
+
+
+class Similarity(nn.Module):
+    """f of Eq. 1 for every pair of rows: relu(W₁a)·relu(W₂b), or the plain dot product a·b."""
+
+    def __init__(self, size: int, function: Literal["relu", "dot"] = "relu") -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2, size, size)) if function == "relu" else None  # W₁, W₂
+        if self.weight is not None:
+            with torch.no_grad():
+                nn.init.xavier_uniform_(self.weight[0])
+                nn.init.xavier_uniform_(self.weight[1])
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """a [B, s, D], b [B, t, D] -> f(a_i, b_j) [B, s, t]."""
+        if self.weight is None:
+            return exact_matmul(a, b.mT)
+        if a is b:  # one product for both projections
+            left, right = F.linear(a, self.weight.flatten(0, 1)).chunk(2, dim=-1)
+        else:
+            left, right = F.linear(a, self.weight[0]), F.linear(b, self.weight[1])
+        return exact_matmul(torch.relu(left), torch.relu(right).mT)
+
+
+def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Tensor:
+    """The indicator 1{i≠j} of Eq. 2 on B: the logit becomes 0 (the paper), is excluded, or stays as it is."""
+    if how == "none":
+        return logits
+    step = torch.arange(logits.shape[-1], device=logits.device)
+    return logits.masked_fill(step[:, None] == step, 0.0 if how == "zero" else EXCLUDED)
+
+
+def column_attention(logits: Tensor, rows: Tensor) -> Tensor:
+    """softmax(X_:j): for each column what it attends to among the true rows; rows is bool [B, s]."""
+    return masked_softmax(logits, rows[:, :, None], dim=1)
+
+
+def row_attention(logits: Tensor, columns: Tensor) -> Tensor:
+    """softmax(X_i:): for each row what it attends to among the true columns; columns is bool [B, t]."""
+    return masked_softmax(logits, columns[:, None, :], dim=2)
+
+
+def overlap(past: Tensor, past_self: Tensor, context: Tensor) -> Tensor:
+    """softmax(X_i:)·softmax(B_:j) over the context: Ẽ of Eq. 4 from E of the block before, B̃ of Eq. 5 from B.
+
+    ``past_self`` is softmax(B_:j) of the block before, which both equations share.
+    """
+    return exact_matmul(row_attention(past, context), past_self)

@@ -1,0 +1,25 @@
+"""The character-level word embedding: a BiLSTM over the letters, once for each distinct word of a batch."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from rmreader.kernels.lstm import Kernel
+from rmreader.model.dropout import VariationalDropout
+from rmreader.model.lstm import BiLSTM
+
+
+class CharacterEncoder(nn.Module):
+    """A word as the two last states of a BiLSTM over its characters."""
+
+    def __init__(self, count: int, size: int, dropout: float, kernel: Kernel = "auto") -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(count, size)
+        self.drop = VariationalDropout(dropout)
+        self.lstm = BiLSTM(size, size, kernel)
+
+    def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
+        """characters [W, c], lengths [W] -> [W, 2·size]: forward at the true last character, backward at the first."""
+        final: Tensor
+        _, final = self.lstm(self.drop(self.embedding(characters)), lengths)
+        return final

@@ -1,0 +1,121 @@
+"""The encoder: what is known of each word as one input vector, then the weight-shared BiLSTM of Eq. 12."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmreader.config import Inputs, NetworkConfig
+from rmreader.data.batch import Batch
+from rmreader.model.characters import CharacterEncoder
+from rmreader.model.dropout import VariationalDropout
+from rmreader.model.lstm import BiLSTM
+from rmreader.model.mix import ScalarMix
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the network must know of its inputs before it sees any."""
+
+    vectors: int
+    """Width of the known word vectors."""
+    characters: int
+    """Character ids, padding and unknown among them."""
+    trainable: int
+    """Rows of the trained word vectors, the empty row 0 among them."""
+    pos_tags: int = 0
+    """Part-of-speech tags."""
+    ner_tags: int = 0
+    """Entity tags."""
+    contextual_layers: int = 0
+    """Layers of a frozen contextual encoder."""
+    contextual_size: int = 0
+    """Width of the contextual vectors, frozen or tuned."""
+
+
+def exact_match(
+    question: Tensor, context: Tensor, question_mask: Tensor, context_mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Which words also stand in the other text: keys [B, n] and [B, m] -> bool [B, n] and [B, m]."""
+    same = (question[:, :, None] == context[:, None, :]) & question_mask[:, :, None] & context_mask[:, None, :]
+    return same.any(dim=2), same.any(dim=1)
+
+
+class Encoder(nn.Module):
+    """x = [word vector; character states; exact match; tags; contextual vector], then V and U of Eq. 12."""
+
+    def __init__(self, config: NetworkConfig, inputs: Inputs, sizes: Sizes) -> None:
+        super().__init__()
+        # words without a known vector have a trained one, Gaussian at first; row 0 stands for none and stays zero
+        self.words = nn.Embedding(sizes.trainable, sizes.vectors, padding_idx=0) if sizes.trainable > 1 else None
+        if self.words is not None:
+            with torch.no_grad():
+                nn.init.normal_(self.words.weight[1:], std=0.1)
+        self.characters = (
+            CharacterEncoder(sizes.characters, inputs.character_size, config.dropout, config.lstm)
+            if inputs.characters
+            else None
+        )
+        self.exact_match = inputs.exact_match
+        self.pos = nn.Embedding(sizes.pos_tags, inputs.tag_size) if inputs.tags else None
+        self.ner = nn.Embedding(sizes.ner_tags, inputs.tag_size) if inputs.tags else None
+        self.mix = ScalarMix(sizes.contextual_layers) if sizes.contextual_layers > 0 else None
+        width = sizes.vectors + sizes.contextual_size + inputs.exact_match
+        width += 2 * inputs.character_size * inputs.characters + 2 * inputs.tag_size * bool(inputs.tags)
+        self.drop = VariationalDropout(config.dropout)
+        self.lstm = BiLSTM(width, config.hidden, config.lstm)
+
+    def forward(
+        self,
+        batch: Batch[Tensor],
+        question_mask: Tensor,
+        context_mask: Tensor,
+        contextual: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The batch, its true words, and a tuned encoder's vectors if there is one -> V [B, n, 2d] and U [B, m, 2d]."""
+        words = self._words(batch)
+        matches: tuple[Tensor | None, Tensor | None] = (None, None)
+        if self.exact_match:
+            keys = batch.words.keys
+            matches = exact_match(keys[batch.question], keys[batch.context], question_mask, context_mask)
+        if contextual is None and self.mix is not None:
+            contextual = self.mix(_given(batch.question_layers)), self.mix(_given(batch.context_layers))
+        question_vectors, context_vectors = contextual or (None, None)
+        Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_vectors)
+        C = self._inputs(words, batch.context, matches[1], batch.context_tags, context_vectors)
+        V, _ = self.lstm(self.drop(Q), batch.question_lengths)
+        U, _ = self.lstm(self.drop(C), batch.context_lengths)
+        return V, U
+
+    def _words(self, batch: Batch[Tensor]) -> list[Tensor]:
+        """What is the same wherever a word stands, each [W, …]: its vector and its character states."""
+        words = batch.words
+        vectors = words.vectors.to(self.lstm.weight_ih.dtype)
+        if self.words is not None:
+            vectors = vectors + self.words(words.trainable)
+        if self.characters is None:
+            return [vectors]
+        return [vectors, self.characters(words.characters, words.lengths)]
+
+    def _inputs(
+        self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, contextual: Tensor | None
+    ) -> Tensor:
+        """The input vectors x of one text, [B, T, width]; rows [B, T] are those of its words."""
+        parts = [F.embedding(rows, table) for table in words]
+        if match is not None:
+            parts.append(match[:, :, None].to(parts[0].dtype))
+        if self.pos is not None and self.ner is not None:
+            pos, ner = _given(tags).unbind(dim=-1)
+            parts += [self.pos(pos), self.ner(ner)]
+        if contextual is not None:
+            parts.append(contextual)
+        return torch.cat(parts, dim=-1)
+
+
+def _given(value: Tensor | None) -> Tensor:
+    if value is None:
+        raise ValueError("the network reads tags or contextual layers, and the batch has none")
+    return value

@@ -1,0 +1,35 @@
+"""The bidirectional LSTM as a module: its weights, how they start, and which kernel runs them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from rmreader.kernels.lstm import Kernel, bilstm
+
+
+class BiLSTM(nn.Module):
+    """One layer, both directions (0 forward, 1 backward), gates in the order i, f, g, o."""
+
+    def __init__(self, size: int, hidden: int, kernel: Kernel = "auto") -> None:
+        super().__init__()
+        self.kernel: Kernel = kernel
+        self.weight_ih = nn.Parameter(torch.empty(2, 4 * hidden, size))
+        self.weight_hh = nn.Parameter(torch.empty(2, 4 * hidden, hidden))
+        self.bias = nn.Parameter(torch.zeros(2, 4 * hidden))
+        with torch.no_grad():
+            for direction in range(2):
+                for gate in self.weight_ih[direction].split(hidden):
+                    nn.init.xavier_uniform_(gate)
+                for gate in self.weight_hh[direction].split(hidden):
+                    nn.init.orthogonal_(gate)
+            self.bias[:, hidden : 2 * hidden] = 1.0  # remember, until taught to forget
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, T, D], lengths [B] -> every state [B, T, 2H] (0 at padding) and the two final ones [B, 2H]."""
+        precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
+        return bilstm(x, lengths, self.weight_ih, self.weight_hh, self.bias, self.kernel, precision)
+
+    def extra_repr(self) -> str:
+        """The sizes, for print(network)."""
+        return f"{self.weight_ih.shape[2]}, hidden={self.weight_hh.shape[2]}, kernel={self.kernel}"

@@ -1,0 +1,32 @@
+"""Softmaxes that cannot see padding, and matrix products that stay exact under mixed precision."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+MASKED = -1e30
+"""Logit of a padded position: far below any real one, and twice it is still finite in float32."""
+
+
+def true_steps(lengths: Tensor, steps: int) -> Tensor:
+    """Bool [B, steps]: which steps are words and which are padding, for lengths [B]."""
+    return torch.arange(steps, device=lengths.device) < lengths[:, None]
+
+
+def masked_softmax(logits: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Softmax along ``dim`` over the positions where ``mask`` is true; exactly 0 at the others."""
+    return torch.softmax(logits.masked_fill(~mask, MASKED), dim)
+
+
+def masked_log_softmax(logits: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Logarithm of ``masked_softmax``, about ``MASKED`` where it is 0."""
+    return torch.log_softmax(logits.masked_fill(~mask, MASKED), dim)
+
+
+def exact_matmul(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b for logits: in float32 (or float64) even where autocast would make it bfloat16."""
+    if not torch.is_autocast_enabled(a.device.type):
+        return a @ b
+    with torch.autocast(a.device.type, enabled=False):
+        return a.float() @ b.float()
