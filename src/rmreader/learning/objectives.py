@@ -1,0 +1,113 @@
+"""The objectives of the paper, Eq. 7-11: pure functions of the pointers' log-probabilities and of the rewards.
+
+Gradients flow through log p alone: spans, rewards and weights are constants of a step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Span(NamedTuple):
+    """One answer for each question of a batch: first and last token, inclusive, each int [B]."""
+
+    start: Tensor
+    end: Tensor
+
+
+class Reinforced(NamedTuple):
+    """What reinforcement learning does to one answer of each question: raise log p(span), by this weight."""
+
+    span: Span
+    weight: Tensor  # float [B]; negative where the answer is discouraged
+
+
+def log_prob(log_p1: Tensor, log_p2: Tensor, span: Span) -> Tensor:
+    """log p(A) = log p1(i) + log p2(j), Eq. 6; [B]."""
+    return _at(log_p1, span.start) + _at(log_p2, span.end)
+
+
+def ml_loss(log_p1: Tensor, log_p2: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """Maximum likelihood, Eq. 7, as the mean over the batch."""
+    return -log_prob(log_p1, log_p2, Span(start, end)).mean()
+
+
+def sample_top_k(log_p1: Tensor, log_p2: Tensor, starts: Tensor, ends: Tensor, noise: Tensor) -> tuple[Span, Span]:
+    """Footnote 1: from the model's K best answers [B, K], best first, take Â = the best and draw Aˢ from the rest.
+
+    Aˢ is drawn by the model's probabilities renormalised over the rest; ``noise`` is Gumbel, [B, K]. Where the
+    passage has one possible answer alone (K entries, but all others repeat it or are improbable beyond measure),
+    Aˢ is Â.
+    """
+    scores = (log_p1.gather(1, starts) + log_p2.gather(1, ends)).detach()
+    possible = scores > IMPOSSIBLE
+    possible[:, 0] = False
+    choice = torch.where(possible, scores + noise, -torch.inf).argmax(1, keepdim=True)  # all -inf: 0, which is Â
+    return Span(starts.gather(1, choice)[:, 0], ends.gather(1, choice)[:, 0]), Span(starts[:, 0], ends[:, 0])
+
+
+def answer_tails(log_p2: Tensor) -> Tensor:
+    """log Σ_{j≥i} p2(j) for every start i; [B, m]."""
+    return log_p2.flip(1).logcumsumexp(1).flip(1)
+
+
+def answer_mass(log_p1: Tensor, log_p2: Tensor) -> Tensor:
+    """log Z = log Σ_{i≤j} p1(i)·p2(j): the share of p1·p2 that lies on spans at all; [B]."""
+    return (log_p1 + answer_tails(log_p2)).logsumexp(1)
+
+
+def sample_plain(log_p1: Tensor, log_p2: Tensor, noise: Tensor) -> Span:
+    """Aˢ drawn from p(A) = p1(i)·p2(j)/Z over all spans i ≤ j; ``noise`` is Gumbel, [B, 2, m].
+
+    First i from p1(i)·Σ_{j≥i} p2(j), then j from p2 on i..m: together exactly p(A).
+    """
+    log_p1, log_p2 = log_p1.detach(), log_p2.detach()
+    start = (log_p1 + answer_tails(log_p2) + noise[:, 0]).argmax(1)
+    behind = torch.arange(log_p2.shape[1], device=log_p2.device) >= start[:, None]
+    end = torch.where(behind, log_p2 + noise[:, 1], -torch.inf).argmax(1)
+    return Span(start, end)
+
+
+def scst(sample: Span, greedy: Span, reward_sample: Tensor, reward_greedy: Tensor) -> Reinforced:
+    """Self-critical, Eq. 9: the sample, weighted by how much better (or worse) it is than the greedy answer."""
+    return Reinforced(sample, reward_sample - reward_greedy)
+
+
+def dcrl(sample: Span, greedy: Span, reward_sample: Tensor, reward_greedy: Tensor) -> Reinforced:
+    """Dynamic-critical, Eq. 10: the better of the two, weighted by the distance between them; never negative."""
+    better = reward_sample >= reward_greedy
+    span = Span(torch.where(better, sample.start, greedy.start), torch.where(better, sample.end, greedy.end))
+    return Reinforced(span, (reward_sample - reward_greedy).abs())
+
+
+def policy_loss(log_p: Tensor, weight: Tensor) -> Tensor:
+    """−weight·log p(A), whose gradient is the one of Eq. 9 or 10; mean over the batch."""
+    return -(weight.detach() * log_p).mean()
+
+
+def weigh_tasks(losses: Tensor, log_variances: Tensor) -> Tensor:
+    """Eq. 11 with s = log σ² for each task: Σ ½·e^(−s)·L + s."""
+    return (0.5 * torch.exp(-log_variances) * losses + log_variances).sum()
+
+
+def suppressed(reinforced: Reinforced, start: Tensor, end: Tensor) -> Tensor:
+    """Share of questions under convergence suppression: an answer is discouraged that shares an end with the truth."""
+    touches = (reinforced.span.start == start) | (reinforced.span.end == end)
+    return ((reinforced.weight < 0) & touches).to(reinforced.weight.dtype).mean()
+
+
+def gumbel(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Standard Gumbel noise: argmax(log p + noise) is a draw from p."""
+    exponential = torch.empty(shape, dtype=like.dtype, device=like.device).exponential_(generator=generator)
+    return -exponential.clamp_min(torch.finfo(like.dtype).tiny).log()
+
+
+IMPOSSIBLE = -5e3
+"""Log-probabilities below this belong to padding, which the pointers put at or below -1e4."""
+
+
+def _at(log_p: Tensor, position: Tensor) -> Tensor:
+    return log_p.gather(1, position[:, None])[:, 0]

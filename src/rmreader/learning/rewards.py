@@ -1,0 +1,254 @@
+"""The reward R(A): the official text F1 of a span against all references, exact, on the device, without waiting.
+
+The official rule lower-cases the text, deletes ASCII punctuation, removes articles and splits at white space. All of
+it is decided ahead for every passage but what depends on where the span is cut. A passage becomes *pieces*: what is
+left of its tokens, split where the class of characters (``\\w`` or not) changes, so that articles are whole runs of
+pieces. Words are compared by a polynomial hash modulo 2^64, read off prefix sums: the hash of the characters a..b−1
+is Σ c_k·base^(b−k) = (S[b] − S[a])·base^b with S[b] = Σ_{k<b} c_k·base^(−k).
+
+One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that stands between
+letters and, say, an apostrophe ends its word, and so becomes ς instead of σ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rmreader.scoring.squad import normalize
+
+_BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
+_INVERSE = pow(_BASE, -1, 1 << 64)
+_DROPPED, _SYMBOL, _WORD = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One passage of T tokens and P pieces, or many of them end to end."""
+
+    first: NDArray[np.int64]  # [T+1]: the first piece of each token, and where the pieces end
+    sums: NDArray[np.uint64]  # [P+1]: S at the beginning of each piece, and at the end
+    powers: NDArray[np.uint64]  # [P+1]: base^b there
+    fresh: NDArray[np.bool_]  # [P+1]: white space stands before this piece
+    run: NDArray[np.int64]  # [P+1, 2]: first and last piece of its run of \w; last < first where it is a symbol
+
+
+def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Pieces:
+    """The pieces of a passage whose tokens are text[starts[t]:ends[t]]."""
+    codes, lowered = _codes(text), _codes(text.lower())
+    source = np.repeat(np.arange(len(codes)), np.where(codes == 0x130, 2, 1))  # İ alone becomes two characters
+    token = np.searchsorted(starts, source, side="right") - 1
+    kinds = _classes()[lowered]
+    kept = np.flatnonzero((kinds != _DROPPED) & (token >= 0) & (source < np.append(ends, 0)[token]))
+    token, kinds, values = token[kept], kinds[kept], lowered[kept].astype(np.uint64) + np.uint64(1)
+
+    begins = np.flatnonzero(_changes(token) | _changes(kinds))
+    bounds = np.append(begins, len(kept))
+    base, inverse = _powers(len(kept) + 1)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values * inverse[: len(kept)], dtype=np.uint64)])
+
+    piece_token, is_word = token[begins], kinds[begins] == _WORD
+    chunk = np.cumsum(starts > np.concatenate([[-1], ends[:-1]]))[piece_token]
+    fresh = _changes(chunk)
+    run_begins = np.flatnonzero(fresh | _changes(is_word))
+    run_of = np.cumsum(fresh | _changes(is_word)) - 1
+    run_ends = np.append(run_begins[1:], len(begins)) - 1
+    run = np.stack([run_begins[run_of], np.where(is_word, run_ends[run_of], -1)], 1)
+    return Pieces(
+        first=np.searchsorted(piece_token, np.arange(len(starts) + 1)),
+        sums=sums[bounds],
+        powers=base[bounds],
+        fresh=np.append(fresh, True),
+        run=np.concatenate([run, [[0, -1]]]),
+    )
+
+
+def word_hash(word: str) -> int:
+    """The hash of a whole word, as a signed 64-bit number."""
+    value = 0
+    for character in word:
+        value = (value + ord(character) + 1) * _BASE
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """All passages and references of a data set as flat tensors; ``f1`` looks spans up in them."""
+
+    tokens: Tensor  # int [questions]: where the tokens of its passage begin in ``first``
+    first: Tensor  # int [tokens]: see Pieces, here counted over all passages
+    sums: Tensor
+    powers: Tensor
+    fresh: Tensor
+    run: Tensor
+    reference_at: Tensor  # int [questions+1]: where the reference words of a question begin
+    reference_hash: Tensor  # int [words]: every distinct word of every reference
+    reference_count: Tensor  # int [words]: how often it stands in the reference
+    reference_number: Tensor  # int [words]: which of the question's references
+    reference_length: Tensor  # int [questions, references]: words of each; 0 where there is none
+    articles: Tensor  # int [3]
+    window: int  # pieces that a span can have
+    reference_words: int  # distinct words that the references of one question can have
+
+    def to(self, device: torch.device | str) -> Rewards:
+        """The same tables on another device."""
+        tables: dict[str, Any] = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return dataclasses.replace(self, **tables)
+
+    def f1(self, question: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """Official F1 of the spans start..end (tokens, inclusive) of the numbered questions; all int [N], float [N]."""
+        words, counted = self._words(question, start, end)
+        at = self.reference_at[question][:, None] + _range(self.reference_words, question)
+        there = at < self.reference_at[question + 1][:, None]
+        at = at.clamp_max(len(self.reference_hash) - 1)
+        found = ((words[:, :, None] == self.reference_hash[at][:, None, :]) & counted[:, :, None]).sum(1)
+        shared = torch.minimum(found, self.reference_count[at]) * there  # [N, V]: multiset overlap
+        lengths = self.reference_length[question]  # [N, R]
+        belongs = self.reference_number[at][:, None, :] == _range(lengths.shape[1], question)[:, None]
+        same = (shared[:, None, :] * belongs).sum(2)
+        # 2PR/(P+R) with P = same/predicted and R = same/reference; 0 where nothing is shared, even of two empty texts
+        return (2.0 * same / (counted.sum(1, keepdim=True) + lengths).clamp_min(1)).amax(1)
+
+    def _words(self, question: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+        """Hashes of the normalised words of each span, [N, window], and which of the cells hold one."""
+        tokens = self.tokens[question]
+        first, stop = self.first[tokens + start][:, None], self.first[tokens + end + 1][:, None]
+        piece = first + _range(self.window, question)
+        inside = piece < stop
+        piece = torch.minimum(piece, stop)
+        run = self.run[piece]
+        in_word = run[..., 1] >= run[..., 0]
+        run_hash = self._hash(torch.maximum(run[..., 0], first), torch.minimum(run[..., 1], stop - 1))
+        content = inside & ~(in_word & (run_hash[..., None] == self.articles).any(-1))
+        fresh = self.fresh[piece]
+        begins = content & (fresh | ~_shift(content, 1))
+        closes = content & ~(_shift(content & ~fresh, -1))
+        word_first = torch.where(begins, piece, 0).cummax(1).values
+        return self._hash(word_first, piece), closes
+
+    def _hash(self, first: Tensor, last: Tensor) -> Tensor:
+        behind = (last + 1).clamp(0, len(self.sums) - 1)
+        return (self.sums[behind] - self.sums[first]) * self.powers[behind]
+
+
+def build_rewards(
+    passages: Iterable[tuple[str, NDArray[Any], NDArray[Any]]],
+    passage_of: NDArray[Any],
+    references: Iterable[Sequence[str]],
+    max_length: int | None = None,
+) -> Rewards:
+    """Tables for questions on passages (text, token starts, token ends); question q reads passage ``passage_of[q]``.
+
+    ``max_length`` is the longest span, in tokens, that will be asked for; None allows any.
+    """
+    cuts = [cut_pieces(*passage) for passage in passages]
+    sizes = np.array([len(cut.sums) for cut in cuts])
+    offsets = np.cumsum(sizes) - sizes
+    token_offsets = np.cumsum([0] + [len(cut.first) for cut in cuts])
+    hashes, counts, numbers, per_question, lengths = _reference_tables(references)
+    window = max((_window(cut.first, max_length) for cut in cuts), default=1)
+    return Rewards(
+        tokens=_tensor(token_offsets[passage_of]),
+        first=_tensor(np.concatenate([cut.first + at for cut, at in zip(cuts, offsets, strict=True)])),
+        sums=_tensor(np.concatenate([cut.sums for cut in cuts]).view(np.int64)),
+        powers=_tensor(np.concatenate([cut.powers for cut in cuts]).view(np.int64)),
+        fresh=_tensor(np.concatenate([cut.fresh for cut in cuts])),
+        run=_tensor(np.concatenate([cut.run + at for cut, at in zip(cuts, offsets, strict=True)])),
+        reference_at=_tensor(np.cumsum([0, *per_question])),
+        reference_hash=_tensor(np.array(hashes or [0], np.int64)),
+        reference_count=_tensor(np.array(counts or [0], np.int64)),
+        reference_number=_tensor(np.array(numbers or [0], np.int64)),
+        reference_length=_tensor(lengths),
+        articles=torch.tensor([word_hash(word) for word in ("a", "an", "the")]),
+        window=max(1, window),
+        reference_words=max(1, max(per_question, default=1)),
+    )
+
+
+def _reference_tables(
+    references: Iterable[Sequence[str]],
+) -> tuple[list[int], list[int], list[int], list[int], NDArray[np.int64]]:
+    hashed = lru_cache(maxsize=None)(word_hash)
+    hashes: list[int] = []
+    counts: list[int] = []
+    numbers: list[int] = []
+    per_question: list[int] = []
+    lengths: list[list[int]] = []
+    for texts in references:
+        before = len(hashes)
+        lengths.append([])
+        for number, text in enumerate(texts):
+            words = normalize(text).split()
+            lengths[-1].append(len(words))
+            for word, count in Counter(words).items():
+                hashes.append(hashed(word))
+                counts.append(count)
+                numbers.append(number)
+        per_question.append(len(hashes) - before)
+    table = np.zeros((len(lengths), max([1, *map(len, lengths)])), np.int64)
+    for row, values in zip(table, lengths, strict=True):
+        row[: len(values)] = values
+    return hashes, counts, numbers, per_question, table
+
+
+def _window(first: NDArray[np.int64], max_length: int | None) -> int:
+    reach = len(first) - 1 if max_length is None else min(max_length, len(first) - 1)
+    return int((first[reach:] - first[: len(first) - reach]).max()) if reach else 0
+
+
+def _codes(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+@lru_cache(maxsize=1)
+def _classes() -> NDArray[np.uint8]:
+    """The class of every character there is: white space and ASCII punctuation go, ``\\w`` or not decides the rest."""
+    table = np.full(0x110000, _SYMBOL, np.uint8)
+    table[[code for code in range(0x110000) if chr(code).isalnum()]] = _WORD
+    table[[code for code in range(0x110000) if chr(code).isspace()]] = _DROPPED
+    table[[ord(character) for character in string.punctuation]] = _DROPPED
+    return table
+
+
+@lru_cache(maxsize=1)
+def _power_table(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def powers(base: int) -> NDArray[np.uint64]:
+        steps = np.full(size, base, np.uint64)
+        steps[0] = 1
+        return np.cumprod(steps, dtype=np.uint64)
+
+    return powers(_BASE), powers(_INVERSE)
+
+
+def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    return _power_table(max(1 << 14, 1 << (size - 1).bit_length()))
+
+
+def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a value differs from the one before; the first always does."""
+    return np.concatenate([np.ones(min(1, len(values)), bool), values[1:] != values[:-1]])
+
+
+def _range(size: int, like: Tensor) -> Tensor:
+    return torch.arange(size, device=like.device)
+
+
+def _shift(mask: Tensor, by: int) -> Tensor:
+    """The mask moved by one column to the right (1) or the left (−1), with False moved in."""
+    edge = torch.zeros_like(mask[:, :1])
+    return torch.cat([edge, mask[:, :-1]], 1) if by > 0 else torch.cat([mask[:, 1:], edge], 1)
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))
