@@ -47,7 +47,7 @@ def divergence(log_p: Floats, log_q: Floats, columns: ArrayLike) -> NDArray[np.f
     with np.errstate(invalid="ignore"):  # -inf minus -inf where neither looks
         terms = np.where(p > 0, p * (log_p - log_q), 0.0)
     true = np.arange(p.shape[-1]) < np.asarray(columns)[:, None]
-    return np.asarray((terms.sum(axis=-2) * true).sum(axis=-1) / true.sum(axis=-1))
+    return np.asarray(np.where(true, terms.sum(axis=-2), 0.0).sum(axis=-1) / true.sum(axis=-1))
 
 
 def redundancy(rounds: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
