@@ -1,0 +1,109 @@
+"""GloVe text files, plain or gzip-compressed: streamed, and only the wanted words kept."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.console import progress
+from rmreader.errors import UserError
+from rmreader.text.vectors import map_safetensors
+
+
+class WordVectors:
+    """Vectors of known words; a word is looked up as it is, then lower-cased."""
+
+    def __init__(self, words: Collection[str], vectors: NDArray[np.float32]) -> None:
+        self.rows = {word: row for row, word in enumerate(words)}
+        self.vectors = vectors
+        self.dim = int(vectors.shape[1])
+
+    @classmethod
+    def load(cls, path: Path, words: Collection[str]) -> WordVectors:
+        """Open the file that ``to_bytes`` made, memory-mapped."""
+        vectors = map_safetensors(path)["vectors"].view(np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(words):
+            raise ValueError(f"{len(words)} words, but vectors of shape {vectors.shape}")
+        return cls(words, vectors)
+
+    def to_bytes(self) -> bytes:
+        """The vectors as a safetensors file; the words are kept elsewhere, in the same order."""
+        from safetensors.numpy import save
+
+        return save({"vectors": np.ascontiguousarray(self.vectors)})
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the vectors' file."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def row(self, word: str) -> int | None:
+        """The row of a word, None where it is not known."""
+        found = self.rows.get(word)
+        return self.rows.get(word.lower()) if found is None else found
+
+
+def read_glove(path: str | Path, wanted: Collection[str]) -> WordVectors:
+    """The vectors of the wanted words, and of their lower-cased forms, that the file holds."""
+    path = Path(path)
+    keep = {form for word in wanted for form in (word, word.lower())}
+    found: dict[str, NDArray[np.float32]] = {}
+    dim = 0
+    for number, line in _lines(path):
+        if number == 1:
+            fields = line.split(b" ")
+            if len(fields) == 2 and all(field.isdigit() for field in fields):
+                continue  # word2vec's header: how many words, how many dimensions
+        dim = dim or line.count(b" ")
+        word, *numbers = line.rsplit(b" ", dim)  # from the right: some words hold spaces themselves
+        if dim == 0 or len(numbers) != dim:
+            raise _malformed(path, number, f"expected a word and {max(dim, 1)} numbers")
+        name = word.decode("utf-8", errors="replace")
+        if name in keep and name not in found:
+            found[name] = _vector(path, number, numbers)
+    if dim == 0:
+        raise UserError(f"{path}: holds no vectors; give a GloVe text file.")
+    matrix = np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32)
+    return WordVectors(found, matrix)
+
+
+def _vector(path: Path, number: int, numbers: list[bytes]) -> NDArray[np.float32]:
+    try:
+        vector = np.array([float(field) for field in numbers], dtype=np.float32)
+    except ValueError as error:
+        raise _malformed(path, number, str(error)) from None
+    if not np.isfinite(vector).all():
+        raise _malformed(path, number, "a number is infinite or not a number")
+    return vector
+
+
+def _malformed(path: Path, number: int, what: str) -> UserError:
+    return UserError(f"{path}: line {number}: malformed vector ({what}); mend the line or download the file again.")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines without their ends, with a progress bar over the bytes of the file."""
+    try:
+        with open(path, "rb") as file, progress(f"Reading {path.name}", path.stat().st_size / 2**20, "MiB") as advance:
+            zipped = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            done = 0
+            for number, line in enumerate(gzip.GzipFile(fileobj=file) if zipped else file, start=1):
+                yield number, line.rstrip(b"\r\n ")
+                if number % 10_000 == 0:
+                    here = file.tell()
+                    advance((here - done) / 2**20)
+                    done = here
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; `rmreader data download glove` fetches GloVe.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError(f"{path}: the gzip data is cut short or damaged; download the file again.") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None

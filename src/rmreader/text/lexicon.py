@@ -1,0 +1,155 @@
+"""Words to rows: everything that word vectors and the character vocabulary know about a word, as arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.config import Inputs
+from rmreader.errors import UserError
+from rmreader.text.glove import WordVectors, read_glove
+from rmreader.text.vectors import SubwordTable, file_sha256, table_path
+from rmreader.text.words import Words
+
+_FORMAT = 1
+_VECTORS_FILE = "vectors.safetensors"
+_FIRST_TRAINED = 2  # of the network's own rows: 0 is "use the known vector", 1 a word never seen in training
+_FIRST_CHARACTER = 2  # of the character ids: 0 is padding, 1 a character never seen in training
+
+
+class Lexicon:
+    """Turns words into ``Words``; built once from the training words, then saved with the reader."""
+
+    def __init__(
+        self,
+        vectors: SubwordTable | WordVectors,
+        characters: Sequence[int],
+        max_characters: int,
+        trained: Sequence[str] = (),
+    ) -> None:
+        self.vectors = vectors
+        self.characters = list(characters)  # code points; the one at k has id k + 2
+        self.max_characters = max_characters
+        self.trained = list(trained)  # words with a row of their own in the network's table
+        self.dim = vectors.dim
+        self.character_count = _FIRST_CHARACTER + len(self.characters)
+        self.trainable_count = _FIRST_TRAINED + len(self.trained) if isinstance(vectors, WordVectors) else 1
+        self._trained_rows = {word: row for row, word in enumerate(self.trained, start=_FIRST_TRAINED)}
+        order = np.argsort(np.array(self.characters, dtype=np.int64), kind="stable")
+        self._points = np.array(self.characters, dtype=np.uint32)[order]
+        self._point_ids = (order + _FIRST_CHARACTER).astype(np.int32)
+
+    @classmethod
+    def build(cls, words: Iterable[str] | Mapping[str, int], inputs: Inputs, also: Iterable[str] = ()) -> Lexicon:
+        """A lexicon of the training words, given as they come or with counts.
+
+        A GloVe file is read for these words and for the words in ``also`` (say, of dev), which get its vector where
+        it has one but are never trained.
+        """
+        counts = words if isinstance(words, Mapping) else Counter(words)
+        letters: Counter[str] = Counter()
+        for word, count in counts.items():
+            for letter in word:
+                letters[letter] += count
+        characters = [ord(letter) for letter, _ in sorted(letters.items(), key=lambda pair: (-pair[1], pair[0]))]
+        if not inputs.vectors.endswith((".txt", ".gz")):
+            return cls(SubwordTable.load(inputs.vectors), characters, inputs.max_characters)
+        known = read_glove(inputs.vectors, {*counts, *also})
+        unknown = sorted((word for word in counts if known.row(word) is None), key=lambda word: (-counts[word], word))
+        return cls(known, characters, inputs.max_characters, unknown)
+
+    def look_up(self, words: Sequence[str]) -> Words[Any]:
+        """The rows of the words, row 0 for padding in front of them. Keys tell apart the words of this call alone."""
+        vectors, trainable = self._vectors(words)
+        characters, lengths = self._characters(words)
+        lowered: dict[str, int] = {}
+        keys = np.full(len(words) + 1, -1, dtype=np.int32)
+        keys[1:] = [lowered.setdefault(word.casefold(), len(lowered)) for word in words]
+        return Words(vectors=vectors, characters=characters, lengths=lengths, keys=keys, trainable=trainable)
+
+    def _vectors(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        vectors = np.zeros((len(words) + 1, self.dim), dtype=np.float32)
+        trainable = np.zeros(len(words) + 1, dtype=np.int32)
+        if isinstance(self.vectors, SubwordTable):
+            self.vectors.look_up(words, out=vectors[1:])
+            return vectors, trainable
+        for number, word in enumerate(words, start=1):
+            row = self.vectors.row(word)
+            if row is None:
+                trainable[number] = self._trained_rows.get(word, 1)
+            else:
+                vectors[number] = self.vectors.vectors[row]
+        return vectors, trainable
+
+    def _characters(self, words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Character ids [W, c] and lengths [W], through one array of all code points."""
+        cut = [word[: self.max_characters] for word in words]
+        counts = np.zeros(len(words) + 1, dtype=np.int32)
+        counts[1:] = [len(word) for word in cut]
+        points = np.frombuffer("".join(cut).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        ids = np.ones(len(points), dtype=np.int32)
+        if len(self._points):
+            place = np.minimum(np.searchsorted(self._points, points), len(self._points) - 1)
+            ids = np.where(self._points[place] == points, self._point_ids[place], ids)
+        table = np.zeros((len(words) + 1, max(1, int(counts.max()))), dtype=np.int32)
+        table[np.arange(table.shape[1]) < counts[:, None]] = ids
+        return table, np.maximum(counts, 1)
+
+    def save(self, folder: Path) -> None:
+        """Write ``lexicon.json`` and, unless a shipped table has them, the vectors in a file beside it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        about: dict[str, Any] = {"sha256": self.vectors.sha256}
+        if isinstance(self.vectors, SubwordTable) and self.vectors.shipped:
+            about["table"] = self.vectors.shipped
+        else:
+            about["file"] = _VECTORS_FILE
+            (folder / _VECTORS_FILE).write_bytes(self.vectors.to_bytes())
+        tree = {"format": _FORMAT, "vectors": about, **self._tree()}
+        (folder / "lexicon.json").write_text(json.dumps(tree) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Lexicon:
+        """Read what ``save`` wrote, checking that the vectors are the ones it was saved with."""
+        path = folder / "lexicon.json"
+        try:
+            tree = json.loads(path.read_text(encoding="utf-8"))
+            if tree["format"] != _FORMAT:
+                raise UserError(f"{path}: made by another version (format {tree['format']}); update rmreader.")
+            vectors = _load_vectors(folder, tree["vectors"], tree["words"])
+            return cls(vectors, tree["characters"], tree["max_characters"], tree["trained"])
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such file; {folder} is not a whole reader folder.") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); restore or train it again.") from None
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of everything that decides what ``look_up`` gives."""
+        content = json.dumps([_FORMAT, self.vectors.sha256, self._tree()], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def _tree(self) -> dict[str, Any]:
+        return {
+            "max_characters": self.max_characters,
+            "characters": self.characters,
+            "words": list(self.vectors.rows) if isinstance(self.vectors, WordVectors) else None,
+            "trained": self.trained,
+        }
+
+
+def _load_vectors(folder: Path, about: dict[str, Any], words: list[str] | None) -> SubwordTable | WordVectors:
+    path = table_path(about["table"]) if "table" in about else folder / _VECTORS_FILE
+    content_sha256 = file_sha256(path)
+    if content_sha256 != about["sha256"]:
+        raise UserError(
+            f"{path}: these are not the vectors this reader was trained with (SHA-256 {content_sha256[:12]}…, "
+            f"expected {about['sha256'][:12]}…); reinstall rmreader or restore the file."
+        )
+    return SubwordTable.load(about.get("table", path)) if words is None else WordVectors.load(path, words)

@@ -1,0 +1,164 @@
+"""Vectors for every word there is: a word is the mean of its pieces' vectors (WordPiece, as BERT uncased splits it).
+
+A table is one safetensors file: ``vectors`` int8 [P, dim], ``scale`` float32 [P] (a row is scale · int8), ``pieces``
+(the piece strings as UTF-8, joined by newlines). ``scripts/build_vectors.py`` makes one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+
+SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "vectors"
+
+_LONGEST_WORD = 100  # longer words are unknown, as in BERT
+_CACHED_WORDS = 200_000
+_BLOCK = 8192  # words looked up at once, to bound memory
+
+
+class SubwordTable:
+    """A subword table, memory-mapped; look-ups keep the pieces of recent words."""
+
+    def __init__(
+        self, pieces: Sequence[str], vectors: NDArray[np.int8], scale: NDArray[np.float32], path: Path | None = None
+    ) -> None:
+        self.path = path
+        self.pieces = list(pieces)
+        self.vectors = vectors
+        self.scale = scale
+        self.dim = int(vectors.shape[1])
+        self._ids = {piece: number for number, piece in enumerate(self.pieces)}
+        if "[UNK]" not in self._ids or len(self._ids) != len(vectors) or len(vectors) != len(scale):
+            raise ValueError("a subword table needs an [UNK] piece, no piece twice, and one row and scale a piece")
+        self._unknown = (self._ids["[UNK]"],)
+        self._longest = max(map(len, self.pieces))
+        self._cache: dict[str, tuple[int, ...]] = {}
+
+    @classmethod
+    def load(cls, source: str | Path) -> SubwordTable:
+        """Open a shipped table by name, or any table by path."""
+        path = table_path(source)
+        try:
+            tensors = map_safetensors(path)
+            pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
+            return cls(pieces, tensors["vectors"].view(np.int8), tensors["scale"].astype(np.float32), path)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UserError(f"{path}: not a subword table ({reason}); scripts/build_vectors.py builds one.") from None
+
+    @property
+    def shipped(self) -> str:
+        """The table's name if it comes with the package, else nothing."""
+        return self.path.stem if self.path is not None and self.path.parent == SHIPPED else ""
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the table's file."""
+        return file_sha256(self.path) if self.path is not None else hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def to_bytes(self, about: dict[str, str] | None = None) -> bytes:
+        """The table as the content of its file."""
+        if self.path is not None:
+            return self.path.read_bytes()
+        from safetensors.numpy import save
+
+        joined = np.frombuffer("\n".join(self.pieces).encode("utf-8"), dtype=np.uint8)
+        return save({"vectors": self.vectors, "scale": self.scale, "pieces": joined}, about)
+
+    def look_up(self, words: Sequence[str], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """The vectors of the words, float32 [len(words), dim]."""
+        if out is None:
+            out = np.empty((len(words), self.dim), dtype=np.float32)
+        for begin in range(0, len(words), _BLOCK):
+            self._fill(out[begin : begin + _BLOCK], [self.split(word) for word in words[begin : begin + _BLOCK]])
+        return out
+
+    def split(self, word: str) -> tuple[int, ...]:
+        """The ids of the word's pieces."""
+        found = self._cache.get(word)
+        if found is None:
+            if len(self._cache) >= _CACHED_WORDS:
+                self._cache.clear()
+            found = self._cache[word] = self._split(plain(word))
+        return found
+
+    def _split(self, word: str) -> tuple[int, ...]:
+        """Greedy longest match first; a word with a part that no piece matches is unknown as a whole."""
+        if not 0 < len(word) <= _LONGEST_WORD:
+            return self._unknown
+        ids: list[int] = []
+        begin = 0
+        while begin < len(word):
+            prefix = "##" if begin else ""
+            for end in range(min(len(word), begin + self._longest), begin, -1):
+                piece = self._ids.get(prefix + word[begin:end])
+                if piece is not None:
+                    break
+            else:
+                return self._unknown
+            ids.append(piece)
+            begin = end
+        return tuple(ids)
+
+    def _fill(self, out: NDArray[np.float32], splits: list[tuple[int, ...]]) -> None:
+        """Write the mean of each word's pieces, summed piece by piece so that a word's vector is always the same."""
+        counts = np.fromiter(map(len, splits), dtype=np.int64, count=len(splits))
+        flat = np.fromiter((piece for split in splits for piece in split), dtype=np.int64, count=int(counts.sum()))
+        first = np.cumsum(counts) - counts
+        np.multiply(self.vectors[flat[first]], self.scale[flat[first], None], out=out)
+        for position in range(1, int(counts.max(initial=0))):
+            rows = np.flatnonzero(counts > position)
+            pieces = flat[first[rows] + position]
+            out[rows] += self.vectors[pieces] * self.scale[pieces, None]
+        out /= counts[:, None].astype(np.float32)
+
+
+def plain(word: str) -> str:
+    """Lower-cased and without accents, as BERT uncased reads a word."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFD", word)
+    return "".join(c for c in decomposed if unicodedata.category(c) != "Mn").lower()
+
+
+def table_path(source: str | Path) -> Path:
+    """The file of a table given by shipped name or by path."""
+    path = Path(source) if str(source).endswith(".safetensors") else SHIPPED / f"{source}.safetensors"
+    if not path.is_file():
+        names = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.safetensors"))) or "none"
+        raise UserError(f"{source}: no such subword table; shipped are: {names}; or give a .safetensors file.")
+    return path
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def map_safetensors(path: Path) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a safetensors file, memory-mapped: only the rows that are looked up are ever read."""
+    kinds = {"I8": np.int8, "U8": np.uint8, "F16": np.float16, "F32": np.float32}
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > size - 8:
+            raise ValueError("the file is cut short")
+        header = json.loads(file.read(length))
+    data = np.memmap(path, dtype=np.uint8, mode="r", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
+    tensors: dict[str, NDArray[np.generic]] = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            # np.asarray: plain arrays slice several times faster than np.memmap does
+            tensors[name] = np.asarray(data)[begin:end].view(kinds[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
