@@ -30,11 +30,13 @@ class Batch(Generic[A]):
     context_tags: A | None = None  # int [B, m, 2]
     question_layers: A | None = None  # float [B, n, layers, size]: frozen contextual vectors
     context_layers: A | None = None  # float [B, m, layers, size]
-    pieces: A | None = None  # int [B, s]: input of a tuned contextual encoder (see model/contextual)
-    piece_types: A | None = None  # int [B, s]: segment of each piece
-    piece_mask: A | None = None  # bool [B, s]
-    question_pieces: A | None = None  # int [B, n]: position of each word's first piece
+    pieces: A | None = None  # int [R, s]: input of a tuned contextual encoder (see text/windows.py)
+    piece_types: A | None = None  # int [R, s]: segment of each piece
+    piece_mask: A | None = None  # bool [R, s]
+    question_pieces: A | None = None  # int [B, n]: place of each word's first piece in the flattened sequences
     context_pieces: A | None = None  # int [B, m]
+    query_pieces: A | None = None  # int [Q, t]: the questions' own sequences, where they are encoded apart
+    query_mask: A | None = None  # bool [Q, t]
 
     def map(self, change: Callable[[A], B]) -> Batch[B]:
         """The same batch with ``change`` applied to every array."""

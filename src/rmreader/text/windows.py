@@ -1,0 +1,222 @@
+"""Texts in pieces as the sequences that a transformer reads, in overlapping windows where they are longer than its own.
+
+A word's vector is that of its first piece, in the window that shows most text on both its sides: nothing is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.text.pieces import Frame, Pieces, PieceTable
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The sequences of a batch and where its words stand in them; the names are those of ``Batch``.
+
+    Row k is the (first) window of example k; further windows come after row B. ``question_pieces`` and
+    ``context_pieces`` count through the flattened rows, row · s + column, of ``pieces``; those of the question through
+    ``query_pieces`` where there is one. At padded words they point anywhere.
+    """
+
+    pieces: Ints  # [R, s]: passages, or pairs of question and passage
+    piece_types: Ints  # [R, s]
+    piece_mask: NDArray[np.bool_]  # [R, s]
+    question_pieces: Ints  # [B, n]
+    context_pieces: Ints  # [B, m]
+    query_pieces: Ints | None = None  # [Q, t]: questions, where they are encoded apart
+    query_mask: NDArray[np.bool_] | None = None  # [Q, t]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The sequences of texts that are each read alone; ``places`` [B, n] as ``context_pieces`` above."""
+
+    pieces: Ints  # [R, s]
+    types: Ints  # [R, s]
+    mask: NDArray[np.bool_]  # [R, s]
+    places: Ints  # [B, n]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Lengths and row counts are rounded up to these multiples, so that shapes repeat from batch to batch."""
+
+    pieces: int = 1
+    query: int = 1
+    windows: int = 1  # rows beyond one for each example
+
+
+@dataclass(frozen=True)
+class _Text:
+    ids: Ints  # its pieces
+    counts: Ints  # pieces of each word
+    starts: NDArray[np.int64]  # first piece of each word, and the end
+
+    def windows(self, room: int) -> list[_Window]:
+        return [_Window(self, begin, end) for begin, end in windows(self.counts, room)]
+
+
+@dataclass(frozen=True, eq=False)  # told apart by identity
+class _Window:
+    text: _Text
+    begin: int
+    end: int
+
+    @property
+    def ids(self) -> Ints:
+        return self.text.ids[self.text.starts[self.begin] : self.text.starts[self.end]]
+
+
+def windows(counts: Ints, room: int) -> list[tuple[int, int]]:
+    """Overlapping spans of words, each of at most ``room`` pieces; a quarter of it is shared with the span before.
+
+    One span where all fits. The last one reaches as far back as there is room.
+    """
+    ends = np.cumsum(counts)
+    if not len(counts) or ends[-1] <= room:
+        return [(0, len(counts))]
+    starts = ends - counts
+    spans: list[tuple[int, int]] = []
+    begin = 0
+    while True:
+        end = int(np.searchsorted(ends, starts[begin] + room, side="right"))
+        if end == len(counts):
+            spans.append((int(np.searchsorted(starts, ends[-1] - room)), end))
+            return spans
+        spans.append((begin, end))
+        begin = max(begin + 1, int(np.searchsorted(starts, ends[end - 1] - room // 4)))
+
+
+def best_window(counts: Ints, spans: Sequence[tuple[int, int]]) -> Ints:
+    """For each word the span in which the nearer cut is farthest away; a text's own two ends are no cuts."""
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    far = int(ends[-1])
+    context = np.full((len(spans), len(counts)), -1, dtype=np.int64)
+    for row, (begin, end) in zip(context, spans, strict=True):
+        left = starts[begin:end] - starts[begin] if begin else far
+        right = ends[end - 1] - ends[begin:end] if end < len(counts) else far
+        row[begin:end] = np.minimum(left, right)
+    chosen: Ints = context.argmax(axis=0).astype(np.int32)
+    return chosen
+
+
+def lay_out(
+    tokenizer: Pieces,
+    table: PieceTable,
+    questions: Sequence[NDArray[Any]],
+    contexts: Sequence[NDArray[Any]],
+    pairing: Literal["apart", "together"],
+    widths: tuple[int, int] | None = None,
+    pad: Padding | None = None,
+) -> Layout:
+    """Texts as rows of ``table`` -> their sequences. ``widths``: n and m, where wider than the longest texts."""
+    pad = pad or Padding()
+    n, m = widths or (max(map(len, questions)), max(map(len, contexts)))
+    if pairing == "apart":
+        query = lay_out_alone(tokenizer, table, questions, n, pad.query, pad.windows)
+        main = lay_out_alone(tokenizer, table, contexts, m, pad.pieces, pad.windows)
+        return Layout(main.pieces, main.types, main.mask, query.places, main.places, query.pieces, query.mask)
+    asked, read, rows = _pair_up(tokenizer, _spell(table, questions), _spell(table, contexts))
+    (pieces, types, mask), bases = _fill(rows, tokenizer, tokenizer.pair, pad.pieces, pad.windows)
+    places = [_places(split, bases, width, pieces.size) for split, width in ((asked, n), (read, m))]
+    return Layout(pieces, types, mask, *places)
+
+
+def lay_out_alone(
+    tokenizer: Pieces,
+    table: PieceTable,
+    texts: Sequence[NDArray[Any]],
+    width: int | None = None,
+    multiple: int = 1,
+    window_multiple: int = 1,
+) -> Alone:
+    """Texts as rows of ``table``, each in sequences of its own."""
+    split = [text.windows(tokenizer.window - tokenizer.single.size) for text in _spell(table, texts)]
+    rows = [[[window] for window in group] for group in split]
+    arrays, bases = _fill(rows, tokenizer, tokenizer.single, multiple, window_multiple)
+    return Alone(*arrays, _places(split, bases, width or max(map(len, texts)), arrays[0].size))
+
+
+def _spell(table: PieceTable, texts: Sequence[NDArray[Any]]) -> list[_Text]:
+    ids, counts = table.spell(np.concatenate(texts).astype(np.int64))
+    out: list[_Text] = []
+    begin = piece = 0
+    for text in texts:
+        mine = counts[begin : begin + len(text)]
+        starts = np.concatenate([[0], np.cumsum(mine, dtype=np.int64)])
+        out.append(_Text(ids[piece : piece + int(starts[-1])], mine, starts))
+        begin, piece = begin + len(text), piece + int(starts[-1])
+    return out
+
+
+def _pair_up(
+    tokenizer: Pieces, questions: list[_Text], contexts: list[_Text]
+) -> tuple[list[list[_Window]], list[list[_Window]], list[list[list[_Window]]]]:
+    """Every window of the passage with the (first of the) question, every further one of the question with the first
+    of the passage. A question may fill half of the encoder's window before it is split."""
+    room = tokenizer.window - tokenizer.pair.size
+    all_asked, all_read, rows = [], [], []
+    for question, context in zip(questions, contexts, strict=True):
+        asked = question.windows(room // 2)
+        read = context.windows(room - max(len(window.ids) for window in asked))
+        rows.append([[asked[0], window] for window in read] + [[window, read[0]] for window in asked[1:]])
+        all_asked.append(asked)
+        all_read.append(read)
+    return all_asked, all_read, rows
+
+
+def _fill(
+    groups: list[list[list[_Window]]], tokenizer: Pieces, frame: Frame, multiple: int, window_multiple: int
+) -> tuple[tuple[Ints, Ints, NDArray[np.bool_]], dict[_Window, int]]:
+    """Write the rows of each example, the first of each first -> (pieces, types, mask) and, for each window, the
+    flat place of its text's piece 0, were that in the row."""
+    rows = [group[0] for group in groups] + [row for group in groups for row in group[1:]]
+    longest = frame.size + max(sum(len(window.ids) for window in row) for row in rows)
+    width = min(_up(longest, multiple), max(tokenizer.window, longest))
+    height = len(groups) + _up(len(rows) - len(groups), window_multiple)
+    pieces = np.full((height, width), tokenizer.pad, dtype=np.int32)
+    types = np.zeros((height, width), dtype=np.int32)
+    lengths = np.ones(height, dtype=np.int32)  # an empty row looks at one piece, lest its softmax be of nothing
+    bases: dict[_Window, int] = {}
+    for number, row in enumerate(rows):
+        column = 0
+        for slot in range(len(row) + 1):
+            special = frame.around[slot]
+            pieces[number, column : column + len(special)] = special
+            types[number, column : column + len(special)] = frame.around_types[slot]
+            column += len(special)
+            if slot < len(row):
+                ids = row[slot].ids
+                pieces[number, column : column + len(ids)] = ids
+                types[number, column : column + len(ids)] = frame.types[slot]
+                bases.setdefault(row[slot], number * width + column - int(row[slot].text.starts[row[slot].begin]))
+                column += len(ids)
+        lengths[number] = column
+    return (pieces, types, np.arange(width) < lengths[:, None]), bases
+
+
+def _places(split: list[list[_Window]], bases: dict[_Window, int], width: int, size: int) -> Ints:
+    """[B, width]: where each word's first piece stands. Padding is spread over all places, so that the gradients of a
+    gather do not queue up at one of them."""
+    places = (np.arange(len(split) * width, dtype=np.int64) % size).reshape(len(split), width)
+    for row, group in zip(places, split, strict=True):
+        text = group[0].text
+        base: Any = bases[group[0]]
+        if len(group) > 1:
+            chosen = best_window(text.counts, [(window.begin, window.end) for window in group])
+            base = np.array([bases[window] for window in group])[chosen]
+        row[: len(text.counts)] = base + text.starts[:-1]
+    return places.astype(np.int32)
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
