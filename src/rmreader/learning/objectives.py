@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rmreader.model.masking import MASKED
+
 
 class Span(NamedTuple):
     """One answer for each question of a batch: first and last token, inclusive, each int [B]."""
@@ -35,17 +37,15 @@ def ml_loss(log_p1: Tensor, log_p2: Tensor, start: Tensor, end: Tensor) -> Tenso
     return -log_prob(log_p1, log_p2, Span(start, end)).mean()
 
 
-def sample_top_k(log_p1: Tensor, log_p2: Tensor, starts: Tensor, ends: Tensor, noise: Tensor) -> tuple[Span, Span]:
-    """Footnote 1: from the model's K best answers [B, K], best first, take Â = the best and draw Aˢ from the rest.
+def sample_top_k(starts: Tensor, ends: Tensor, scores: Tensor, noise: Tensor) -> tuple[Span, Span]:
+    """Footnote 1: from the model's K best answers, best first, take Â = the best and draw Aˢ from the rest.
 
-    Aˢ is drawn by the model's probabilities renormalised over the rest; ``noise`` is Gumbel, [B, K]. Where the
-    passage has one possible answer alone (K entries, but all others repeat it or are improbable beyond measure),
-    Aˢ is Â.
+    The list is ``top_spans``'s: starts, ends and log p(A), each [B, K]. Aˢ is drawn by the model's probabilities
+    renormalised over the rest; ``noise`` is Gumbel, [B, K]. Where there is no other answer, Aˢ is Â.
     """
-    scores = (log_p1.gather(1, starts) + log_p2.gather(1, ends)).detach()
-    possible = scores > IMPOSSIBLE
-    possible[:, 0] = False
-    choice = torch.where(possible, scores + noise, -torch.inf).argmax(1, keepdim=True)  # all -inf: 0, which is Â
+    rest = scores.detach() > MASKED / 2  # the list is filled up where a passage has fewer than K spans
+    rest[:, 0] = False
+    choice = torch.where(rest, scores.detach() + noise, -torch.inf).argmax(1, keepdim=True)  # all -inf: 0, which is Â
     return Span(starts.gather(1, choice)[:, 0], ends.gather(1, choice)[:, 0]), Span(starts[:, 0], ends[:, 0])
 
 
@@ -103,10 +103,6 @@ def gumbel(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | No
     """Standard Gumbel noise: argmax(log p + noise) is a draw from p."""
     exponential = torch.empty(shape, dtype=like.dtype, device=like.device).exponential_(generator=generator)
     return -exponential.clamp_min(torch.finfo(like.dtype).tiny).log()
-
-
-IMPOSSIBLE = -5e3
-"""Log-probabilities below this belong to padding, which the pointers put at or below -1e4."""
 
 
 def _at(log_p: Tensor, position: Tensor) -> Tensor:

@@ -1,0 +1,100 @@
+"""What a run says of itself: a line of JSON for every event, curves for TensorBoard if asked, a live line for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rmreader.errors import UserError
+
+Show = Callable[[int, str], None]
+"""``show(steps_done, text)`` moves the progress bar."""
+
+
+class Log:
+    """Events appended to a JSONL file, one object a line, and to TensorBoard if asked."""
+
+    def __init__(self, path: Path, tensorboard: bool = False) -> None:
+        self.path = path
+        self._board: Any = _board(path.parent / "tensorboard") if tensorboard else None
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, event: str, step: int, **fields: Any) -> None:
+        """Record an event; it is in the file when this returns."""
+        self._file.write(json.dumps({"event": event, "step": step, **fields}) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in fields.items():
+                if isinstance(value, (int, float)):
+                    self._board.add_scalar(f"{event}/{name}", value, step)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The events of a log; a last line cut off by a kill is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def rewind(path: Path, step: int) -> None:
+    """Forget the events after ``step``: a resumed run lives through them again."""
+    if not path.exists():
+        return
+    kept = [json.dumps(event) + "\n" for event in read_log(path) if event["step"] <= step]
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(kept), encoding="utf-8")
+    os.replace(new, path)
+
+
+@contextmanager
+def live(total: int) -> Iterator[Show]:
+    """A progress bar over ``total`` steps with a text behind it; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("training"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("training", total=total, text="")
+        yield lambda done, text: bar.update(task, completed=done, text=text)
+
+
+def say(sentence: str) -> None:
+    """Tell the person at the keyboard something."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False).print(sentence, markup=False, soft_wrap=True)
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError(
+            "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it."
+        ) from None
+    return SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
