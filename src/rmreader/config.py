@@ -47,6 +47,8 @@ class Inputs:
     """'frozen': a scalar mix over all layers, computed once per text; 'tuned': trained along, with its own rate."""
     contextual_pairing: Literal["apart", "together"] = "apart"
     """Question and passage encoded each alone, or as one pair so that the encoder itself compares them."""
+    contextual_layer_dropout: float = 0.0
+    """Chance that a layer is left out in a training step: of the mix if frozen, skipped on the way up if tuned."""
 
 
 @dataclass(frozen=True)
