@@ -1,0 +1,105 @@
+"""Questions and passages as token ids, as views of arrays that may lie on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.data.squad import Problem
+from rmreader.data.store import Arrays
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Tokenised questions and passages, whatever the lexicon.
+
+    Token id k is ``vocabulary[k - 1]`` and id 0 is padding, so ids index ``lexicon.look_up(vocabulary)`` directly.
+    Question i of this view is row ``rows[i]`` of the arrays.
+    """
+
+    vocabulary: list[str]
+    arrays: Arrays
+    questions: Sequence[str]
+    passages: Sequence[str]
+    names: Sequence[str]
+    answers: Sequence[str]
+    rows: NDArray[np.int64]
+    problems: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def subset(self, indices: NDArray[Any] | Sequence[int]) -> Encoded:
+        """The same data with these questions alone, in this order."""
+        return dataclasses.replace(self, rows=self.rows[np.asarray(indices)])
+
+    @cached_property
+    def question_lengths(self) -> NDArray[np.int32]:
+        """Tokens of each question."""
+        return np.diff(self.arrays["question_bounds"]).astype(np.int32)[self.rows]
+
+    @cached_property
+    def context_lengths(self) -> NDArray[np.int32]:
+        """Tokens of each question's passage."""
+        return np.diff(self.arrays["context_bounds"]).astype(np.int32)[self.paragraph]
+
+    @cached_property
+    def paragraph(self) -> NDArray[np.int32]:
+        """Number of each question's passage; questions about one passage share it."""
+        return np.asarray(self.arrays["paragraph"][self.rows])
+
+    @cached_property
+    def article(self) -> NDArray[np.int32]:
+        """Number of each question's article."""
+        return np.asarray(self.arrays["article"][self.rows])
+
+    @cached_property
+    def start(self) -> NDArray[np.int32]:
+        """First token of the first answer that lies on token boundaries; -1 where there is no answer."""
+        return np.asarray(self.arrays["start"][self.rows])
+
+    @cached_property
+    def end(self) -> NDArray[np.int32]:
+        """Last token, inclusive, of that answer."""
+        return np.asarray(self.arrays["end"][self.rows])
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The questions' ids."""
+        return [self.names[row] for row in self.rows.tolist()]
+
+    def question_tokens(self, i: int) -> NDArray[np.int32]:
+        """Token ids of a question."""
+        return self._run("question_tokens", "question_bounds", self.rows[i])
+
+    def context_tokens(self, i: int) -> NDArray[np.int32]:
+        """Token ids of a question's passage."""
+        return self._run("context_tokens", "context_bounds", self.paragraph[i])
+
+    def spans(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Where the tokens of a question's passage start and end in its text."""
+        place = self.paragraph[i]
+        return self._run("starts", "context_bounds", place), self._run("ends", "context_bounds", place)
+
+    def question(self, i: int) -> str:
+        """A question's text."""
+        return self.questions[int(self.rows[i])]
+
+    def passage(self, i: int) -> str:
+        """The text of a question's passage."""
+        return self.passages[int(self.paragraph[i])]
+
+    def references(self, i: int) -> list[str]:
+        """The answers people gave to a question."""
+        begin, end = self.arrays["answer_bounds"][self.rows[i] : self.rows[i] + 2]
+        return [self.answers[k] for k in range(begin, end)]
+
+    def _run(self, name: str, bounds: str, place: int) -> NDArray[np.int32]:
+        begin, end = self.arrays[bounds][place : place + 2]
+        return np.asarray(self.arrays[name][begin:end])
