@@ -70,6 +70,11 @@ class Encoded:
         return np.asarray(self.arrays["end"][self.rows])
 
     @cached_property
+    def answered(self) -> bool:
+        """Whether any question of this view has an answer."""
+        return bool((self.start >= 0).any())
+
+    @cached_property
     def ids(self) -> list[str]:
         """The questions' ids."""
         return [self.names[row] for row in self.rows.tolist()]

@@ -1,0 +1,141 @@
+"""Batches: which questions stand together, and their arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.data.batch import Batch
+from rmreader.data.encoded import Encoded
+from rmreader.text.words import Words
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Sizes are rounded up to multiples of these, so that the shapes of batches repeat."""
+
+    question: int = 1
+    context: int = 1
+    words: int = 1
+    characters: int = 0  # width of the character table is at least this; set it to the lexicon's max_characters
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Batches of questions with passages of about the same length, differently mixed in every epoch."""
+
+    lengths: NDArray[Any]
+    batch_size: int
+    seed: int
+    noise: float = 0.1  # lengths are taken as up to this share longer or shorter when questions are sorted by them
+    drop_last: bool = False  # leave out questions (others in each epoch) so that every batch is full
+
+    def epoch(self, k: int) -> list[Ints]:
+        """The batches of epoch k as question numbers: a function of the seed and k alone."""
+        generator = np.random.default_rng((self.seed, k))
+        questions = generator.permutation(len(self.lengths))
+        full, rest = divmod(len(questions), self.batch_size)
+        if self.drop_last:
+            questions = questions[: full * self.batch_size]
+        noisy = np.asarray(self.lengths)[questions] * generator.uniform(1 - self.noise, 1 + self.noise, len(questions))
+        questions = questions[np.argsort(noisy, kind="stable")]
+        sizes = np.full(full, self.batch_size)
+        if rest and not self.drop_last:  # the short batch is of any length, not always of the longest
+            sizes = np.insert(sizes, generator.integers(full + 1), rest)
+        batches = np.split(questions, np.cumsum(sizes)[:-1]) if len(sizes) else []
+        return [batches[place] for place in generator.permutation(len(batches))]
+
+
+def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tuple[Ints, Ints]:
+    """First token and number of tokens that ``assemble`` takes of each question's passage.
+
+    A passage longer than ``max_context`` is cut to a window that holds the answer. Where the answer stands in it
+    must tell nothing, so the window is drawn by the question's row, the same each time, from all that hold it.
+    """
+    lengths = encoded.context_lengths[index].astype(np.int64)
+    if max_context is None:
+        return np.zeros_like(lengths), lengths
+    sizes = np.minimum(lengths, max_context)
+    start, end = np.maximum(encoded.start[index], 0), np.maximum(encoded.end[index], 0)
+    earliest = np.clip(end + 1 - sizes, 0, start)  # an answer longer than the window keeps its beginning
+    latest = np.maximum(np.minimum(start, lengths - sizes), earliest)
+    draw = (encoded.rows[index].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)  # 24 mixed bits
+    begin = earliest + ((latest - earliest + 1) * draw.astype(np.int64) >> 24)
+    return np.minimum(begin, lengths - sizes), sizes
+
+
+def assemble(
+    encoded: Encoded,
+    words: Words[Any],
+    index: NDArray[Any],
+    pad: Padding | None = None,
+    max_context: int | None = None,
+) -> Batch[Any]:
+    """The batch of some questions; ``words`` is ``lexicon.look_up(encoded.vocabulary)``.
+
+    ``max_context`` is for training alone. Answers are there where the data has any, -1 for a question without one.
+    """
+    pad = pad or Padding()
+    index = np.asarray(index)
+    arrays = encoded.arrays
+    question_lengths = encoded.question_lengths[index].astype(np.int64)
+    begin, context_lengths = windows(encoded, index, max_context)
+    if not len(index) or min(question_lengths.min(), context_lengths.min()) < 1:
+        raise ValueError("a batch needs at least one question, and every question and passage a token")
+    first = arrays["question_bounds"][encoded.rows[index]]
+    question = _gather(arrays["question_tokens"], first, question_lengths, pad.question)
+    first = arrays["context_bounds"][encoded.paragraph[index]] + begin
+    context = _gather(arrays["context_tokens"], first, context_lengths, pad.context)
+
+    # The distinct words in ascending order, as np.unique finds them, but without sorting.
+    used = np.zeros(len(words.lengths), dtype=bool)
+    used[0] = True
+    used[question] = True
+    used[context] = True
+    distinct = np.flatnonzero(used)
+    row = np.empty(len(used), dtype=np.int64)
+    row[distinct] = np.arange(len(distinct))
+
+    start = end = None
+    if encoded.answered:
+        start = np.where(encoded.start[index] < 0, -1, encoded.start[index] - begin)
+        end = np.where(encoded.end[index] < 0, -1, np.minimum(encoded.end[index] - begin, context_lengths - 1))
+    return Batch(
+        question=row[question],
+        context=row[context],
+        question_lengths=question_lengths,
+        context_lengths=context_lengths,
+        words=_take(words, distinct, pad),
+        start=start,
+        end=end,
+    )
+
+
+def _gather(tokens: NDArray[np.int32], first: Ints, lengths: Ints, multiple: int) -> NDArray[np.int32]:
+    """Runs of tokens as the rows of one table, 0 behind their ends."""
+    steps = np.arange(_round_up(int(lengths.max()), multiple))
+    inside = steps < lengths[:, None]
+    table = np.zeros(inside.shape, dtype=np.int32)
+    table[inside] = tokens[(first[:, None] + steps)[inside]]
+    return table
+
+
+def _take(words: Words[Any], rows: Ints, pad: Padding) -> Words[Any]:
+    """The chosen rows, filled up with padding; characters as wide as the longest of them needs."""
+    padded = np.zeros(_round_up(len(rows), pad.words), dtype=np.int64)
+    padded[: len(rows)] = rows
+    width = max(int(words.lengths[rows].max()), pad.characters)
+    taken = words.take(padded)
+    characters = taken.characters[:, :width]
+    if characters.shape[1] < width:
+        characters = np.pad(characters, ((0, 0), (0, width - characters.shape[1])))
+    return Words(taken.vectors, characters, taken.lengths, taken.keys, taken.trainable)
+
+
+def _round_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
