@@ -84,7 +84,7 @@ class Training:
     """How a network is trained."""
 
     objective: Literal["ml", "scst", "dcrl"] = "ml"
-    """Maximum likelihood (Eq. 7), self-critical (Eq. 9) or dynamic-critical (Eq. 10) reinforcement; the last two are added to ML by Eq. 11."""
+    """Maximum likelihood (Eq. 7), alone or with self-critical (Eq. 9) or dynamic-critical (Eq. 10) reinforcement."""
     init: str = ""
     """Start from the weights of this checkpoint or reader folder instead of at random."""
     seed: int = 1
@@ -126,11 +126,11 @@ class Training:
     max_bad_steps: int = 10
     """Stop after this many steps with a non-finite loss or gradient; each one is skipped and its batch saved."""
     max_context: int = 400
-    """Training passages longer than this many tokens are cut to a window that holds the answer; scoring cuts nothing."""
+    """Longer training passages, in tokens, are cut to a window that holds the answer; scoring cuts nothing."""
     top_k: int = 8
     """Length K of the answer list that reinforcement samples from."""
     sampler: Literal["top_k", "plain"] = "top_k"
-    """Where the sampled answer comes from: the rest of the top-K list (footnote 1), or the model's whole distribution."""
+    """Where the sampled answer comes from: the rest of the top-K list (footnote 1), or the whole distribution."""
     task_weights: Literal["learned", "fixed"] = "learned"
     """Weights of ML and reinforcement: learned variances (Eq. 11), or fixed by reward_weight."""
     reward_weight: float = 1.0
@@ -164,7 +164,9 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path}: no such recipe; recipes/ in the repository holds the ones that come with it.") from None
+        raise UserError(
+            f"{path}: no such recipe; recipes/ in the repository holds the ones that come with it."
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); mend the file.") from None
     return recipe_from(tree or {}, overrides, str(path))
@@ -180,7 +182,10 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         section, dot, key = name.strip().partition(".")
         if not equals or not dot:
             raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
-        value = yaml.safe_load(text) if text.strip() else ""
+        try:
+            value = yaml.safe_load(text) if text.strip() else ""
+        except yaml.YAMLError:
+            raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {section!r} must be a mapping.")
@@ -206,9 +211,9 @@ def field_help(cls: type) -> dict[str, str]:
     assert isinstance(body, ast.ClassDef)
     helps: dict[str, str] = {}
     for statement, following in zip(body.body, body.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                helps[statement.target.id] = str(following.value.value)
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                helps[name] = str(text)
     return helps
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import string
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmreader.errors import UserError
@@ -82,3 +86,23 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
         total=len(rows),
         missing=sum(question.id not in predictions for question in questions),
     )
+
+
+def read_predictions(path: str | Path) -> dict[str, str]:
+    """Read a file of predictions in the official format: one JSON object, question id to text; ``.gz`` understood."""
+    try:
+        content = Path(path).read_bytes()
+        tree = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; `rmreader predict` writes one.") from None
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path}: not readable as JSON ({reason}); predictions are one object, id to text.") from None
+    if not isinstance(tree, dict):
+        raise UserError(
+            f"{path}: predictions are one JSON object, question id to text; this is a {type(tree).__name__}."
+        )
+    for id, text in tree.items():
+        if not isinstance(text, str):
+            raise UserError(f"{path}: the prediction of {id!r} is {text!r}, not a text; mend the file.")
+    return tree

@@ -1,0 +1,88 @@
+"""The typer application, and how every error becomes one sentence and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rmreader.errors import UserError
+
+
+class _Verbs(TyperGroup):
+    """Statuses: 0 done, 1 an error the user can mend (one sentence on stderr), 2 wrong usage, 130 interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except UserError as error:
+            _fail(str(error))
+        except (
+            BrokenPipeError
+        ):  # the reader of our output has left, as in `| head`: nothing to say, nobody to say it to
+            _silence_stdout()
+            raise typer.Exit(141) from None
+        except OSError as error:
+            _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.")
+        except ModuleNotFoundError as error:
+            from rmreader.doctor import pip_line
+
+            line = pip_line(error.name or "")
+            if line is None:
+                raise
+            _fail(f"this needs the package {error.name}, which is not installed; {line} gets it.")
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+
+
+def _fail(sentence: str) -> None:
+    typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+    raise typer.Exit(1)
+
+
+def _silence_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush does not complain about the broken pipe."""
+    with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+app = typer.Typer(
+    cls=_Verbs,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Give it a passage and a question, it points at the answer.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("rmreader"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter still gets the rest
+    app(prog_name="rmreader")

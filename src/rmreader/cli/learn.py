@@ -1,0 +1,92 @@
+"""``rmreader train`` and ``rmreader recipe``: train a reader, and see every setting there is."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.output import Json, emit_json, table
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe; the folder recipes/ holds several.")],
+    train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
+    dev: Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1 …; the GPU by default, where there is one.")
+    ] = None,
+) -> None:
+    """Train a reader on SQuAD-format data; a killed run goes on with --resume."""
+    from rmreader.config import load_recipe
+
+    settings = load_recipe(recipe, overrides or ())
+    from rmreader.learning.trainer import train as run
+
+    run(settings, train, dev, out, resume=resume, device=device)
+    typer.echo(out / "best")
+
+
+@app.command()
+def recipe(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="RECIPE", help="A recipe to show; the defaults alone without one.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print every setting with its help, its default, and its value in a recipe."""
+    from rmreader.config import Recipe, load_recipe
+
+    shown = load_recipe(path, overrides or ()) if path else Recipe()
+    sections = {section.name: _settings(getattr(shown, section.name)) for section in dataclasses.fields(Recipe)}
+    if json:
+        emit_json(sections)
+        return
+    for name, settings in sections.items():
+        rows = [
+            (f"{name}.{key}", _plain(s["value"]), _plain(s["default"]), " | ".join(map(str, s["choices"])), s["help"])
+            for key, s in settings.items()
+        ]
+        header = ("setting", "value", "default", "choices", "help")
+        if path is None:  # every value is the default
+            rows, header = [row[:1] + row[2:] for row in rows], header[:1] + header[2:]  # type: ignore[assignment,misc]
+        table(rows, header, name)
+
+
+def _settings(section: Any) -> dict[str, dict[str, Any]]:
+    """Every field of a recipe's section: value, default, choices, help."""
+    import typing
+
+    from rmreader.config import field_help
+
+    helps, hints = field_help(type(section)), typing.get_type_hints(type(section))
+    return {
+        field.name: {
+            "value": getattr(section, field.name),
+            "default": field.default,
+            "choices": list(typing.get_args(hints[field.name]))
+            if typing.get_origin(hints[field.name]) is typing.Literal
+            else [],
+            "help": helps.get(field.name, ""),
+        }
+        for field in dataclasses.fields(section)
+    }
+
+
+def _plain(value: object) -> str:
+    """A value as a recipe would write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else repr(value) if value == "" else str(value)

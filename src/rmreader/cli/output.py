@@ -1,0 +1,90 @@
+"""Results on stdout: rich tables where it is a terminal, plain aligned text in a pipe, JSON on request."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def on_terminal() -> bool:
+    """Whether a person is looking."""
+    return sys.stdout.isatty()
+
+
+def emit_json(value: Any) -> None:
+    """One line of JSON; characters that the output cannot hold (or lone surrogates) are escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    typer.echo(text)
+
+
+def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = "") -> None:
+    """Rows under a header; numbers are set flush right."""
+    cells = [[_text(value) for value in row] for row in rows]
+    right = [all(isinstance(row[k], int | float) for row in rows) for k in range(len(header))]
+    if on_terminal():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table(title=title or None, title_justify="left", title_style="bold")
+        for name, flush in zip(header, right, strict=True):
+            grid.add_column(name, justify="right" if flush else "left", overflow="fold")
+        for row in cells:
+            grid.add_row(*(Text(cell) for cell in row))
+        Console().print(grid)
+        return
+    widths = [max(len(row[k]) for row in [list(header), *cells]) for k in range(len(header))]
+    if title:
+        typer.echo(title)
+    for row in [list(header), *cells]:
+        line = (
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(row, widths, right, strict=True)
+        )
+        typer.echo("  ".join(line).rstrip())
+
+
+def note(text: str) -> None:
+    """A remark on stderr, beside the results."""
+    typer.echo(text, err=True)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[TextIO]:
+    """A text file that appears under its name only once it is whole; opened at once, so that a bad path fails early."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", errors="strict", newline="\n") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,211 @@
+"""``rmreader ask``, ``predict`` and ``evaluate``: answers from a reader, and how good they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.output import Json, emit_json, note, on_terminal, table, writing
+from rmreader.errors import UserError
+
+if TYPE_CHECKING:
+    from rmreader.data.squad import Dataset
+    from rmreader.reading.reader import Answer, Reader
+    from rmreader.scoring.adversarial import AdversarialScore
+    from rmreader.scoring.squad import Score
+
+Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
+MinConfidence = Annotated[
+    float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
+]
+DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A SQuAD-format file (.json, .json.gz).")]
+
+
+@app.command()
+def ask(
+    questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help="One question or more.")],
+    passage: Annotated[str, typer.Option("--passage", "-p", help="File with the passage (UTF-8); - reads stdin.")],
+    model: Model = "small",
+    top: Annotated[int, typer.Option(min=1, help="How many answers to each question, best first.")] = 1,
+    min_confidence: MinConfidence = 0.0,
+    json: Json = False,
+) -> None:
+    """Answer questions about a passage. With --json, one object a question and a line."""
+    text = _passage(passage)
+    for question in questions:
+        if not question.strip():
+            raise UserError("the question is empty; ask something.")
+    from rmreader.reading.reader import Reader
+
+    reader = Reader.load(model)
+    for number, question in enumerate(questions):
+        found = [a for a in reader.ask(question, text, top=top) if a.confidence >= min_confidence]
+        if json:
+            emit_json({"question": question, "answers": [dataclasses.asdict(answer) for answer in found]})
+        else:
+            if number:
+                typer.echo()
+            _show(question, found, text)
+
+
+@app.command()
+def predict(
+    data: DataFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: one JSON object, question id to answer.")],
+    model: Model = "small",
+    min_confidence: MinConfidence = 0.0,
+) -> None:
+    """Answer every question of a data file, in the official prediction format."""
+    import json
+
+    from rmreader.data.squad import read_squad
+    from rmreader.reading.reader import Reader
+
+    dataset = _warn(read_squad(data, answers_needed=False))
+    with writing(out) as file:
+        found = _answers(Reader.load(model), dataset)
+        json.dump({id: _text(answer, min_confidence) for id, answer in found}, file)
+    note(f"{out}: {sum(1 for _ in dataset.questions()):,} answers.")
+
+
+@app.command()
+def evaluate(
+    data: DataFile,
+    predictions: Annotated[
+        Path | None, typer.Argument(metavar="PREDS.json", help="Predictions in the official format (.gz too).")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Score this reader instead of a file of predictions.")
+    ] = None,
+    adversarial: Annotated[
+        bool, typer.Option("--adversarial", help="Score AddSent-like data: each original at its worst variant.")
+    ] = False,
+    min_confidence: MinConfidence = 0.0,
+    json: Json = False,
+) -> None:
+    """Exact match and F1, by the official rule: of a file of predictions, or of a reader."""
+    if (predictions is None) == (model is None):
+        raise typer.BadParameter("give either a file of predictions or --model, and not both.")
+    from rmreader.data.squad import read_squad
+    from rmreader.scoring.adversarial import score_adversarial
+    from rmreader.scoring.squad import read_predictions, score
+
+    dataset = _warn(read_squad(data))
+    extras: dict[str, Any] = {}
+    if predictions is not None:
+        texts = read_predictions(predictions)
+    else:
+        from rmreader.reading.reader import Reader
+
+        found = dict(_answers(Reader.load(str(model)), dataset))
+        texts = {id: _text(answer, min_confidence) for id, answer in found.items()}
+        extras["ece"] = _calibration_error(dataset, found)
+    result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
+    if json:
+        emit_json(dataclasses.asdict(result) | {"skipped": len(dataset.problems)} | extras)
+    else:
+        _show_score(result)
+        if "ece" in extras:
+            typer.echo(f"expected calibration error {extras['ece']:.3f}")
+
+
+def _passage(place: str) -> str:
+    """The passage from a file or stdin."""
+    content = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{place}: not UTF-8 text (at byte {error.start}); save it as UTF-8.") from None
+    if not text.strip():
+        raise UserError(f"{place}: the passage is empty; give a text to read.")
+    return text
+
+
+def _warn(dataset: Dataset) -> Dataset:
+    """The same data set, after saying what of the file was left out."""
+    for problem in dataset.problems[:3]:
+        note(f"skipped: {problem}")
+    if len(dataset.problems) > 3:
+        note(f"skipped: {len(dataset.problems):,} rows in all; `rmreader data check` lists them.")
+    return dataset
+
+
+def _answers(reader: Reader, dataset: Dataset) -> Iterator[tuple[str, Answer | None]]:
+    """The best answer to every question, by id and in file order."""
+    from rmreader.console import progress
+
+    questions = list(dataset.questions())
+    pairs = ((question.text, paragraph.context) for paragraph, question in questions)
+    with progress("reading", total=len(questions), unit="questions") as advance:
+        for (_, question), answers in zip(questions, reader.ask_many(pairs), strict=True):
+            advance(1)
+            yield question.id, answers[0] if answers else None
+
+
+def _text(answer: Answer | None, min_confidence: float) -> str:
+    return answer.text if answer is not None and answer.confidence >= min_confidence else ""
+
+
+def _calibration_error(dataset: Dataset, found: dict[str, Answer | None]) -> float:
+    """How far the confidences are from the share of answers that are exactly right."""
+    from rmreader.scoring.calibration import expected_calibration_error
+    from rmreader.scoring.squad import score_question
+
+    given = [(question, answer) for _, question in dataset.questions() if (answer := found[question.id]) is not None]
+    correct = [score_question(question, {question.id: answer.text})[0] for question, answer in given]
+    return expected_calibration_error([answer.confidence for _, answer in given], correct)
+
+
+def _show_score(result: Score | AdversarialScore) -> None:
+    from rmreader.scoring.adversarial import AdversarialScore
+
+    header = ("", "exact match", "F1", "questions", "missing")
+    if isinstance(result, AdversarialScore):
+        clean = result.clean
+        rows = [
+            ("attacked", result.exact_match, result.f1, result.total, result.missing),
+            ("unattacked", clean.exact_match, clean.f1, clean.total, clean.missing),
+        ]
+    else:
+        rows = [("score", result.exact_match, result.f1, result.total, result.missing)]
+    table(rows, header)
+
+
+def _show(question: str, answers: list[Answer], passage: str) -> None:
+    """A question with its answers, each marked in its sentence."""
+    if not on_terminal():
+        typer.echo(f"{question}")
+        for answer in answers:
+            before, after = _around(answer, passage)
+            typer.echo(f"  {answer.text}  ({answer.confidence:.0%})   {before}[{answer.text}]{after}")
+        if not answers:
+            typer.echo("  no answer")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(question, style="bold"))
+    for answer in answers:
+        before, after = _around(answer, passage)
+        console.print(Text.assemble("  ", (answer.text, "bold green"), (f"  {answer.confidence:.0%}", "dim")))
+        console.print(Text.assemble("  ", (before, "dim"), (answer.text, "black on green"), (after, "dim")))
+    if not answers:
+        console.print(Text("  no answer", style="dim"))
+
+
+def _around(answer: Answer, passage: str) -> tuple[str, str]:
+    """The rest of the answer's sentence, before and after it, on one line."""
+    begin = passage.rfind(answer.sentence, 0, answer.start + len(answer.sentence))
+    if begin < 0 or begin > answer.start:
+        return "", ""
+    before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
+    return " ".join(f"|{before}".split())[1:] + " " * before[-1:].isspace(), " " * after[:1].isspace() + " ".join(
+        after.split()
+    )

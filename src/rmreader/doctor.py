@@ -1,0 +1,138 @@
+"""What is here, what is missing, and how to get it: versions, devices, kernels, shipped readers, optional extras."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+READERS = Path(__file__).parent / "readers"
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An optional part of the package: what it wants, and what of that is not installed."""
+
+    name: str
+    packages: tuple[str, ...]
+    missing: tuple[str, ...]
+    get: str  # the line that installs it; empty where nothing is missing
+
+
+@dataclass(frozen=True)
+class ShippedReader:
+    """A trained reader that came with the package."""
+
+    name: str
+    bytes: int
+    state: str  # "whole", or what is wrong with it
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything ``rmreader doctor`` knows."""
+
+    versions: dict[str, str]
+    devices: list[str]
+    kernels: dict[str, str]
+    readers: list[ShippedReader]
+    extras: list[Extra]
+    folders: dict[str, str]
+
+
+def diagnose() -> Diagnosis:
+    """Look around."""
+    packages = ("rmreader", "numpy", "onnxruntime", "torch")
+    versions = {"python": platform.python_version()} | {name: _version(name) or "not installed" for name in packages}
+    return Diagnosis(versions, devices(), kernels(), shipped_readers(), extras(), folders())
+
+
+def devices() -> list[str]:
+    """The processor, and every GPU that torch sees."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found = [f"cpu: {platform.machine()}, {cores} cores"]
+    if _version("torch"):
+        import torch
+
+        for k in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(k)
+            found.append(f"cuda:{k}: {properties.name}, {properties.total_memory / 2**30:.0f} GiB")
+    return found
+
+
+def kernels() -> dict[str, str]:
+    """Which implementation each kernel would take here, and why."""
+    if not _version("torch"):
+        return {"lstm": "the exported graph alone; training needs torch"}
+    import torch
+
+    from rmreader.kernels.lstm import why_not_fused
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    obstacle = why_not_fused(torch.zeros(1, device=device), torch.zeros(1, device=device))
+    return {"lstm": "fused (Triton)" if obstacle is None else f"plain: {obstacle}"}
+
+
+def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:
+    """The readers inside the package, each checked against the checksums it came with."""
+    manifests = sorted(folder.glob("*/reader.json"))
+    return [
+        ShippedReader(
+            manifest.parent.name,
+            sum(file.stat().st_size for file in manifest.parent.rglob("*") if file.is_file()),
+            _state(manifest),
+        )
+        for manifest in manifests
+    ]
+
+
+def _state(manifest: Path) -> str:
+    try:
+        checksums: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))["checksums"]
+        for name, expected in checksums.items():
+            with (manifest.parent / name).open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                    return f"damaged: {name} differs from its checksum; reinstall rmreader"
+    except OSError as error:
+        return f"incomplete: {Path(error.filename or manifest).name} cannot be read; reinstall rmreader"
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return "damaged: reader.json cannot be understood; reinstall rmreader"
+    return "whole"
+
+
+def extras() -> list[Extra]:
+    """The optional extras that the installed package declares, those for its developers left out."""
+    wanted: dict[str, list[str]] = {}
+    for requirement in metadata.requires("rmreader") or []:
+        match = re.match(r"([A-Za-z0-9._-]+).*extra == [\"']([A-Za-z0-9._-]+)[\"']", requirement)
+        if match and match[2] != "dev":
+            wanted.setdefault(match[2], []).append(match[1])
+    found = []
+    for name, packages in wanted.items():
+        missing = tuple(package for package in packages if _version(package) is None)
+        found.append(Extra(name, tuple(packages), missing, f"pip install 'rmreader[{name}]'" if missing else ""))
+    return found
+
+
+def pip_line(module: str) -> str | None:
+    """The line that installs a missing module, where it belongs to an extra."""
+    name = module.partition(".")[0].replace("_", "-")
+    return next((f"pip install 'rmreader[{extra.name}]'" for extra in extras() if name in extra.packages), None)
+
+
+def folders() -> dict[str, str]:
+    """Where things are kept."""
+    cache = os.environ.get("RMREADER_CACHE") or Path.home() / ".cache" / "rmreader"  # as data/encode.py chooses it
+    return {"package": str(READERS.parent), "cache": str(cache)}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
