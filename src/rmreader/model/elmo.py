@@ -75,10 +75,10 @@ class ElmoOptions:
         return options
 
 
-def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.int64]:
+def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.int16]:
     """[words, max_characters]: the UTF-8 bytes of each word between its two markers; longer words are cut."""
     # 'surrogatepass': a lone surrogate is text too, and must not stop a reader
-    ids = np.full((len(words), max_characters), PAD + 1, dtype=np.int64)
+    ids = np.full((len(words), max_characters), PAD + 1, dtype=np.int16)
     for row, word in zip(ids, words, strict=True):
         code = [MARKERS[word]] if word in MARKERS else list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
         row[: len(code) + 2] = np.array([WORD_BEGIN, *code, WORD_END]) + 1
@@ -176,7 +176,7 @@ class Elmo(nn.Module):
         LSTMs, both directions, start where they stood after the text before.
         """
         size, steps = words.shape
-        markers = torch.from_numpy(character_ids(list(MARKERS), characters.shape[1])).to(characters.device)
+        markers = torch.from_numpy(character_ids(list(MARKERS), characters.shape[1])).to(characters)
         tokens = self.encoder(torch.cat([characters, markers]))
         begin, end = len(characters), len(characters) + 1
         marked = torch.cat([words.new_full((size, 1), begin), words, words.new_zeros(size, 1)], dim=1)
@@ -209,22 +209,26 @@ class Elmo(nn.Module):
         words = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long)
         for row, text in zip(words, texts, strict=True):
             row[: len(text)] = torch.tensor([rows[word] for word in text])
-        characters = torch.from_numpy(character_ids(list(rows), self.options.max_characters))
+        characters = torch.from_numpy(character_ids(list(rows), self.options.max_characters)).long()
         lengths = torch.tensor([len(text) for text in texts], device=device)
         layers, after = self(characters.to(device), words.to(device), lengths, state, keep_state)
         return layers, after
 
 
 def load_elmo(folder: Path | str) -> Elmo:
-    """Read the one ``*options.json`` and the one ``*.hdf5`` file of a folder, as published."""
-    folder = Path(folder)
+    """Read the ELMo of a folder."""
+    return read_elmo(*elmo_files(Path(folder)))
+
+
+def elmo_files(folder: Path) -> tuple[Path, Path]:
+    """The one ``*options.json`` and the one ``*weights.hdf5`` of a folder, as published."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; it should hold ELMo's options.json and HDF5 weights.")
     found = [sorted(folder.glob(pattern)) for pattern in ("*options.json", "*weights.hdf5")]
     if any(len(paths) != 1 for paths in found):
         seen = ", ".join(path.name for paths in found for path in paths) or "neither"
         raise UserError(f"{folder}: one *options.json and one *weights.hdf5 are needed (found: {seen}).")
-    return read_elmo(found[0][0], found[1][0])
+    return found[0][0], found[1][0]
 
 
 def read_elmo(options_path: Path, weights_path: Path) -> Elmo:

@@ -127,8 +127,8 @@ def lay_out(
         return Layout(main.pieces, main.types, main.mask, query.places, main.places, query.pieces, query.mask)
     asked, read, rows = _pair_up(tokenizer, _spell(table, questions), _spell(table, contexts))
     (pieces, types, mask), bases = _fill(rows, tokenizer, tokenizer.pair, pad.pieces, pad.windows)
-    places = [_places(split, bases, width, pieces.size) for split, width in ((asked, n), (read, m))]
-    return Layout(pieces, types, mask, *places)
+    size = pieces.size
+    return Layout(pieces, types, mask, _places(asked, bases, n, size), _places(read, bases, m, size))
 
 
 def lay_out_alone(

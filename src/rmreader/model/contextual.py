@@ -1,0 +1,145 @@
+"""Contextual vectors of our words, from ELMo or a transformer: frozen (every layer, computed once per text) or tuned
+(the top layer, trained along with the network)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rmreader.config import Inputs
+from rmreader.data.batch import Batch
+from rmreader.errors import UserError
+from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
+from rmreader.model.transformer import Transformer, load_transformer
+from rmreader.text.pieces import MOST_PIECES, Pieces, PieceTable, encoder_folder
+from rmreader.text.windows import lay_out_alone
+
+# files that make a reader with a tuned encoder independent of the encoder's own folder
+ENCODER_FILES = ("config.json", "tokenizer.json")
+
+
+class FrozenEncoder(Protocol):
+    """What the cache of contextual vectors asks of an encoder."""
+
+    layers: int
+    size: int
+    fingerprint: str  # of the files and of the rules by which it is read
+
+    def table(self, words: Sequence[str]) -> Any:
+        """What it needs to know about these words; texts are given as rows, word k is row k + 1."""
+
+    def encode(self, table: Any, texts: Sequence[NDArray[Any]]) -> Tensor:
+        """The words of the texts end to end: float32 [tokens, layers, size]."""
+
+
+class FrozenTransformer(nn.Module):
+    """A transformer, each text read alone, in overlapping windows where it is long."""
+
+    def __init__(self, folder: Path, window: int | None = None) -> None:
+        super().__init__()
+        self.pieces = Pieces(folder, window)
+        self.transformer = load_transformer(folder).requires_grad_(False)
+        self.layers, self.size = self.transformer.layers, self.transformer.size
+        files = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
+        self.fingerprint = _digest(files, f"transformer/1 {self.pieces.window} {MOST_PIECES}")
+
+    def table(self, words: Sequence[str]) -> PieceTable:
+        """The words' pieces."""
+        return self.pieces.table(words)
+
+    @torch.no_grad()
+    def encode(self, table: PieceTable, texts: Sequence[NDArray[Any]]) -> Tensor:
+        """[tokens, layers, size]."""
+        device = next(self.transformer.parameters()).device
+        laid = lay_out_alone(self.pieces, table, texts)
+        pieces, types, mask = (torch.from_numpy(array).to(device) for array in (laid.pieces, laid.types, laid.mask))
+        every: Tensor = self.transformer(pieces, types, mask, all_layers=True).flatten(0, 1)
+        places = np.concatenate([row[: len(text)] for row, text in zip(laid.places, texts, strict=True)])
+        return every[torch.from_numpy(places).to(device)]
+
+
+class FrozenElmo(nn.Module):
+    """ELMo, each text read alone between its sentence markers, without state."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        files = elmo_files(folder)
+        self.elmo: Elmo = read_elmo(*files)
+        self.layers, self.size = self.elmo.layers, self.elmo.size
+        self.fingerprint = _digest(files, "elmo/1")
+
+    def table(self, words: Sequence[str]) -> NDArray[np.int16]:
+        """The words' characters."""
+        return character_ids(["", *words], self.elmo.options.max_characters)
+
+    @torch.no_grad()
+    def encode(self, table: NDArray[np.int16], texts: Sequence[NDArray[Any]]) -> Tensor:
+        """[tokens, layers, size]."""
+        device = self.elmo.encoder.embedding.weight.device
+        lengths = np.array([len(text) for text in texts])
+        rows, flat = np.unique(np.concatenate(texts), return_inverse=True)
+        words = np.zeros((len(texts), lengths.max()), dtype=np.int64)
+        real = np.arange(words.shape[1]) < lengths[:, None]
+        words[real] = flat
+        characters = torch.from_numpy(table[rows].astype(np.int64)).to(device)
+        every, _ = self.elmo(characters, torch.from_numpy(words).to(device), torch.from_numpy(lengths).to(device))
+        out: Tensor = every[torch.from_numpy(real).to(device)]
+        return out
+
+
+def frozen_encoder(name: str) -> FrozenTransformer | FrozenElmo:
+    """The encoder that ``inputs.contextual`` names, ready to be moved to a device."""
+    if name.startswith("elmo:"):
+        return FrozenElmo(Path(name.removeprefix("elmo:")).expanduser())
+    return FrozenTransformer(encoder_folder(name))
+
+
+class TunedEncoder(nn.Module):
+    """A transformer that is trained with the network. Reads the sequences that ``text/windows.py`` lays out."""
+
+    def __init__(self, transformer: Transformer) -> None:
+        super().__init__()
+        self.transformer = transformer
+        self.size = transformer.size
+
+    def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
+        """The vectors of the question's and of the context's words, [B, n, size] and [B, m, size]; zero at padding."""
+        if batch.pieces is None or batch.piece_mask is None:
+            raise ValueError("this network reads pieces, and the batch has none")
+        assert batch.question_pieces is not None
+        assert batch.context_pieces is not None
+        main = self.transformer(batch.pieces, batch.piece_types, batch.piece_mask).flatten(0, 1)
+        query = main
+        if batch.query_pieces is not None and batch.query_mask is not None:
+            query = self.transformer(batch.query_pieces, None, batch.query_mask).flatten(0, 1)
+        return _pick(query, batch.question_pieces, batch.question), _pick(main, batch.context_pieces, batch.context)
+
+
+def _pick(vectors: Tensor, places: Tensor, words: Tensor) -> Tensor:
+    """[places, size] at [B, n] -> [B, n, size]. ``index_select``: its gradient needs no sorting."""
+    picked = vectors.index_select(0, places.flatten()).view(*places.shape, -1)
+    return picked * (words != 0).unsqueeze(-1)
+
+
+def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEncoder, Pieces]:
+    """The encoder to tune and its tokenizer; from ``folder``, a reader's own copy, shape and pieces without weights."""
+    if inputs.contextual.startswith("elmo:"):
+        raise UserError("inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen.")
+    source = folder or encoder_folder(inputs.contextual)
+    transformer = load_transformer(source, inputs.contextual_layer_dropout, weights=folder is None)
+    return TunedEncoder(transformer), Pieces(source)
+
+
+def _digest(files: Sequence[Path], rules: str) -> str:
+    digest = hashlib.sha256(rules.encode())
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,94 @@
+"""A Hugging Face encoder from its folder, behind one small interface: sequences of pieces in, vectors out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rmreader.errors import UserError
+
+
+class Transformer(nn.Module):
+    """One encoder: ``layers`` vectors of ``size`` numbers for every piece, the embeddings' layer first."""
+
+    def __init__(self, model: nn.Module, layer_dropout: float = 0.0) -> None:
+        """``layer_dropout``: chance that a layer is skipped in a training step."""
+        super().__init__()
+        config: Any = model.config
+        self.model = model
+        self.layers, self.size = int(config.num_hidden_layers) + 1, int(config.hidden_size)
+        self.takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
+        self.layer_dropout = layer_dropout
+        if layer_dropout > 0:
+            for layer in _stack(model, self.layers - 1):
+                layer.register_forward_hook(self._maybe_skip)
+
+    def forward(self, pieces: Tensor, types: Tensor | None, mask: Tensor, all_layers: bool = False) -> Tensor:
+        """[R, s] each -> the top layer [R, s, size], or every layer [R, s, layers, size]."""
+        extra = {"token_type_ids": torch.zeros_like(pieces) if types is None else types} if self.takes_types else {}
+        output = self.model(input_ids=pieces, attention_mask=mask.long(), output_hidden_states=all_layers, **extra)
+        if all_layers:
+            return torch.stack(output.hidden_states, dim=2)
+        top: Tensor = output.last_hidden_state
+        return top
+
+    def _maybe_skip(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+        """LayerDrop, drawn on the device so that a captured graph draws anew at each replay."""
+        if not layer.training:
+            return output
+        after = output[0] if isinstance(output, tuple) else output
+        keep = torch.rand((), device=after.device) >= self.layer_dropout
+        after = torch.where(keep, after, inputs[0])
+        return (after, *output[1:]) if isinstance(output, tuple) else after
+
+
+def _stack(model: nn.Module, count: int) -> nn.ModuleList:
+    """The encoder's layers: the one list of as many modules as it has layers."""
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count:
+            return module
+    raise UserError(f"{type(model).__name__}: its layers were not found; set inputs.contextual_layer_dropout=0.")
+
+
+def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = True) -> Transformer:
+    """Read an encoder; without ``weights`` only its shape, at random (a reader brings trained ones of its own)."""
+    try:
+        from transformers import AutoConfig, AutoModel
+    except ImportError:
+        raise UserError("A transformer encoder needs pip install 'rmreader[transformer]'.") from None
+    try:
+        with _quiet():
+            if weights:
+                model = AutoModel.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
+            else:
+                model = AutoModel.from_config(AutoConfig.from_pretrained(str(folder), local_files_only=True))
+    except Exception as error:  # transformers and safetensors raise many kinds for a bad folder
+        why = " ".join(str(error).split())[:300]
+        raise UserError(f"{folder}: cannot be read as an encoder ({why}); fetch its files again.") from None
+    if not hasattr(model.config, "hidden_size") or getattr(model.config, "is_encoder_decoder", False):
+        raise UserError(f"{folder}: {type(model).__name__} is no encoder that gives a vector for each piece.")
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None  # sentence vectors are not read, and would never get a gradient
+    return Transformer(model.float().eval(), layer_dropout)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars and no report on the pooler's missing weights while an encoder is read."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
