@@ -1,0 +1,150 @@
+"""The command line as a process: exit statuses, one sentence on stderr, nothing but results on stdout."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "rmreader"]
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_help_lists_the_verbs() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for verb in ("ask", "predict", "evaluate", "train", "recipe", "data", "doctor"):
+        assert f" {verb} " in done.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert run("--version").stdout.strip() == version("rmreader")
+
+
+def test_starting_loads_nothing_heavy() -> None:
+    heavy = "{'torch', 'numpy', 'onnxruntime', 'yaml', 'rich', 'transformers', 'spacy', 'fastapi'}"
+    code = f"import sys, rmreader.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dance"],
+        ["evaluate"],
+        ["ask", "Who?"],
+        ["ask", "--passage", "x", "--top", "0", "Who?"],
+        ["train", "recipe.yaml"],
+        ["data", "download", "nothing"],
+        ["evaluate", "--nonsense", "x"],
+    ],
+)
+def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", "no-such-file.json", "preds.json"],
+        ["data", "check", "no-such-file.json"],
+        ["data", "check", "."],
+        ["recipe", "no-such-recipe.yaml"],
+        ["recipe", "good.yaml", "network.blokcs=2"],
+        ["recipe", "good.yaml", "network.blocks=two"],
+        ["recipe", "."],
+        ["train", "good.yaml", "netwrk.blocks=2", "--train", "t", "--dev", "d", "--out", "o"],
+        ["ask", "--passage", "no-such-file.txt", "Who?"],
+        ["ask", "--passage", ".", "Who?"],
+        ["ask", "--passage", "empty.txt", "Who?"],
+        ["ask", "--passage", "latin.txt", "Who?"],
+        ["ask", "--passage", "good.txt", " "],
+        ["data", "download", "squad", "--to", "good.txt"],
+    ],
+)
+def test_what_the_user_can_mend_is_one_sentence_and_status_1(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text("network: {blocks: 2}\n")
+    (tmp_path / "good.txt").write_text("Ada lit the lamp.")
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "latin.txt").write_bytes("Zürich".encode("latin-1"))
+    done = run(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_is_one_sentence() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "error: No space left on device.\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    process = subprocess.Popen([*COMMAND, "recipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()  # before anything is written
+    complaint = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(60), complaint) == (141, b"")
+
+
+def test_control_c_is_status_130(tmp_path: Path) -> None:
+    pipe = tmp_path / "passage"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [*COMMAND, "ask", "--passage", str(pipe), "Who?"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    writer = _open_once_read(pipe)  # from here on the command waits for the passage
+    process.send_signal(signal.SIGINT)
+    out, complaint = process.communicate(timeout=60)
+    os.close(writer)
+    assert (process.returncode, out, complaint) == (130, b"", b"interrupted\n")
+
+
+def _open_once_read(pipe: Path) -> int:
+    """The writing end of a named pipe, as soon as somebody reads the other."""
+    for _ in range(600):
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("nobody came to read")
+
+
+def test_settings_are_printed_with_their_help() -> None:
+    from rmreader.config import NetworkConfig, Training, field_help
+
+    printed = run("recipe").stdout
+    for name, cls in (("network", NetworkConfig), ("training", Training)):
+        for key, text in field_help(cls).items():
+            assert f"{name}.{key} " in printed
+            assert text in printed
+
+
+def test_a_recipe_is_shown_beside_the_defaults(tmp_path: Path) -> None:
+    import json
+
+    (tmp_path / "r.yaml").write_text("network: {blocks: 2}\n")
+    shown = json.loads(run("recipe", "r.yaml", "training.rate=1e-4", "--json", cwd=tmp_path).stdout)
+    assert (shown["network"]["blocks"]["value"], shown["network"]["blocks"]["default"]) == (2, 3)
+    assert shown["training"]["rate"]["value"] == 1e-4
+    assert shown["network"]["attention"]["choices"] == ["relu", "dot"]
+    plain = run("recipe", "r.yaml", cwd=tmp_path).stdout
+    assert any(line.split()[:3] == ["network.blocks", "2", "3"] for line in plain.splitlines())
