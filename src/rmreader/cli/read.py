@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -206,6 +207,4 @@ def _around(answer: Answer, passage: str) -> tuple[str, str]:
     if begin < 0 or begin > answer.start:
         return "", ""
     before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
-    return " ".join(f"|{before}".split())[1:] + " " * before[-1:].isspace(), " " * after[:1].isspace() + " ".join(
-        after.split()
-    )
+    return re.sub(r"\s+", " ", before), re.sub(r"\s+", " ", after)
