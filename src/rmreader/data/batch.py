@@ -35,6 +35,8 @@ class Batch(Generic[A]):
     piece_mask: A | None = None  # bool [R, s]
     question_pieces: A | None = None  # int [B, n]: place of each word's first piece in the flattened sequences
     context_pieces: A | None = None  # int [B, m]
+    index: A | None = None  # int [B]: number of each question in its data set (training, for rewards)
+    offset: A | None = None  # int [B]: first token of the passage that is in the batch, where passages are cut
     query_pieces: A | None = None  # int [Q, t]: the questions' own sequences, where they are encoded apart
     query_mask: A | None = None  # bool [Q, t]
 

@@ -1,4 +1,4 @@
-"""What a run says of itself: a line of JSON for every event, curves for TensorBoard if asked, a live line for people."""
+"""What a run says of itself: a line of JSON for each event, curves for TensorBoard if asked, a live line for people."""
 
 from __future__ import annotations
 
@@ -97,4 +97,4 @@ def _board(folder: Path) -> Any:
         raise UserError(
             "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it."
         ) from None
-    return SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder))

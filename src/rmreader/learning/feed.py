@@ -1,0 +1,109 @@
+"""Batches for the device: made ahead by a thread, copied without waiting, their words looked up in the step itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rmreader.data.batch import Batch
+from rmreader.data.batches import Padding, assemble, windows
+from rmreader.data.encoded import Encoded
+from rmreader.errors import UserError
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.words import Words
+
+_AHEAD = 4  # batches in the making
+_SEED_OF_SPLIT = 0x5E1EC7
+
+
+class Feed:
+    """A data set on a device. The table of its vocabulary lies there once; batches carry rows of it."""
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        lexicon: Lexicon,
+        device: torch.device,
+        pad: Padding | None = None,
+        max_context: int | None = None,
+    ) -> None:
+        self.encoded, self.device, self.pad, self.max_context = encoded, device, pad, max_context
+        table = lexicon.look_up(encoded.vocabulary)
+        self._table: Words[Tensor] = table.map(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device))
+        size = len(table.lengths)
+        nothing = np.empty((size, 0), np.int64)
+        # what ``assemble`` takes for the table: its rows themselves, and the lengths, which decide the width
+        self._rows: Words[Any] = Words(np.arange(size), nothing, table.lengths, nothing, nothing)
+
+    def batches(self, indices: Iterable[NDArray[Any]]) -> Iterator[tuple[NDArray[Any], Batch[Tensor]]]:
+        """Each of the given lists of questions with its batch, which ``fill`` completes."""
+        with ThreadPoolExecutor(1, "batches") as pool:
+            waiting: deque[tuple[NDArray[Any], Future[Batch[Tensor]]]] = deque()
+            try:
+                for index in indices:
+                    waiting.append((index, pool.submit(self._make, index)))
+                    if len(waiting) > _AHEAD:
+                        yield self._ready(*waiting.popleft())
+                while waiting:
+                    yield self._ready(*waiting.popleft())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
+        """The batch with its words in place of their rows; part of the step, so that it is captured with it."""
+        words = self._table.take(batch.words.vectors)
+        width = batch.words.characters.shape[1]
+        return dataclasses.replace(batch, words=dataclasses.replace(words, characters=words.characters[:, :width]))
+
+    def _make(self, index: NDArray[Any]) -> Batch[Tensor]:
+        batch = assemble(self.encoded, self._rows, index, self.pad, self.max_context)
+        rows, width = batch.words.vectors, batch.words.characters.shape[1]
+        nothing = np.empty((0,), np.int64)
+        batch = dataclasses.replace(
+            attach(batch, self.encoded, index),
+            words=Words(rows, np.empty((0, width), np.int64), nothing, nothing, nothing),
+            index=np.asarray(index, np.int64),
+            offset=windows(self.encoded, index, self.max_context)[0],
+        )
+        pin = self.device.type == "cuda"
+        return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))
+
+    def _ready(self, index: NDArray[Any], made: Future[Batch[Tensor]]) -> tuple[NDArray[Any], Batch[Tensor]]:
+        return index, made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))
+
+
+def attach(batch: Batch[Any], encoded: Encoded, index: NDArray[Any]) -> Batch[Any]:
+    """Where tags and contextual vectors join a batch of the questions ``index``."""
+    return batch
+
+
+def split(encoded: Encoded, holdout: float, seed: int) -> tuple[Encoded, Encoded | None]:
+    """The questions to learn from, and those of the held-out share of articles, chosen by the seed alone.
+
+    Questions without an answer in their passage, or without a token, are not learned from.
+    """
+    usable = (encoded.start >= 0) & (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
+    articles = np.unique(encoded.article)
+    held = np.zeros(len(encoded), bool)
+    if holdout > 0:
+        count = max(1, round(holdout * len(articles)))
+        if count >= len(articles):
+            raise UserError(
+                f"training.holdout={holdout}: the training file has {len(articles)} article(s), which leaves none to "
+                "learn from; set training.holdout=0."
+            )
+        chosen = np.random.default_rng((seed, _SEED_OF_SPLIT)).permutation(articles)[:count]
+        held = np.isin(encoded.article, chosen)
+    if not (usable & ~held).any():
+        raise UserError(
+            "the training file has no question with an answer to learn from; check it: rmreader data check."
+        )
+    return encoded.subset(np.flatnonzero(usable & ~held)), encoded.subset(np.flatnonzero(held)) if held.any() else None

@@ -1,0 +1,221 @@
+"""One training step, from a batch to changed weights, without ever waiting for the device.
+
+The rate, the weight of the moving average and all randomness come from outside, so that a step can be captured once
+and replayed, and so that its place in the run is all there is to remember of it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from rmreader.config import Recipe
+from rmreader.data.batch import Batch
+from rmreader.learning import objectives
+from rmreader.learning.objectives import Span
+from rmreader.learning.rewards import Rewards
+from rmreader.learning.schedule import average_weight, rate_at
+from rmreader.model.network import Network
+from rmreader.model.spans import top_spans
+
+BASIC = ("bad", "loss", "ml", "gradient", "entropy_start", "entropy_end")
+REINFORCED = ("rl", "reward_sample", "reward_greedy", "sample_better", "suppressed")
+
+
+class Learner:
+    """The network, its moving average, the task weights and the optimizer: everything a step changes."""
+
+    def __init__(self, network: Network, recipe: Recipe, rewards: Rewards | None = None) -> None:
+        self.recipe, self.rewards = recipe, rewards
+        self.network = network.train()
+        self.reinforced = recipe.training.objective != "ml"
+        self.measures = BASIC + (REINFORCED if self.reinforced else ())
+        device = next(network.parameters()).device
+        self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ² of ML and of reinforcement
+        self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
+        self._average_weight = torch.zeros((), device=device)
+        self._device = device
+        self._names, self._parameters = _trained(network)
+        self.optimizer = self._make_optimizer()
+
+    @property
+    def kept(self) -> Network:
+        """The network that is evaluated and kept: the moving average where there is one."""
+        return self.network if self.average is None else self.average
+
+    def set_place(self, step: int, total: int, halvings: int) -> None:
+        """Set the rates, the weight of the average and the random numbers for step ``step``."""
+        training = self.recipe.training
+        for group in self.optimizer.param_groups:
+            group["lr"].fill_(rate_at(training, group["base"], step, total, halvings))
+        self._average_weight.fill_(average_weight(training.ema, step))
+        torch.manual_seed(mix(training.seed, step))
+
+    def step(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
+        """Learn from a batch; returns the measures of the step, one float32 vector in the order of ``measures``.
+
+        A step whose loss or gradient is not finite changes nothing and says so in ``bad``.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=bf16):
+            pointers = self.network(batch)
+        loss, measures = self._loss(batch, pointers.log_p1.float(), pointers.log_p2.float())
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = self._clip()
+        bad = (~(loss.isfinite() & norm.isfinite())).float()
+        self.optimizer.found_inf = bad  # type: ignore[attr-defined]  # fused Adam leaves everything as it is where it is 1
+        self.optimizer.step()
+        self._follow(bad)
+        measures |= {"bad": bad, "loss": loss, "gradient": norm}
+        return {"measures": torch.stack([measures[name].detach().float() for name in self.measures])}
+
+    def _loss(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        assert batch.start is not None
+        assert batch.end is not None
+        ml = objectives.ml_loss(log_p1, log_p2, batch.start, batch.end)
+        measures = {"ml": ml, "entropy_start": _entropy(log_p1), "entropy_end": _entropy(log_p2)}
+        if not self.reinforced:
+            return ml, measures
+        rl, more = self._reinforce(batch, log_p1, log_p2)
+        training = self.recipe.training
+        if training.task_weights == "fixed":
+            return ml + training.reward_weight * rl, measures | more
+        return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures | more
+
+    def _reinforce(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Eq. 9 or 10 on one sample a question."""
+        assert batch.start is not None
+        assert batch.end is not None
+        training = self.recipe.training
+        sample, greedy = self._sample(batch, log_p1.detach(), log_p2.detach())
+        reward_sample, reward_greedy = self._rewards(batch, sample, greedy)
+        critic = objectives.dcrl if training.objective == "dcrl" else objectives.scst
+        reinforced = critic(sample, greedy, reward_sample, reward_greedy)
+        log_p = objectives.log_prob(log_p1, log_p2, reinforced.span)
+        if training.sampler == "plain":  # drawn from p1·p2 renormalised to i ≤ j, so scored by it
+            log_p = log_p - objectives.answer_mass(log_p1, log_p2)
+        rl = objectives.policy_loss(log_p, reinforced.weight)
+        return rl, {
+            "rl": rl,
+            "reward_sample": reward_sample.mean(),
+            "reward_greedy": reward_greedy.mean(),
+            "sample_better": (reward_sample > reward_greedy).float().mean(),
+            "suppressed": objectives.suppressed(reinforced, batch.start, batch.end),
+        }
+
+    def _sample(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Span, Span]:
+        training, rows = self.recipe.training, len(log_p1)
+        k = training.top_k if training.sampler == "top_k" else 1
+        listed = top_spans(log_p1, log_p2, batch.context_lengths, self.recipe.decoding.max_length, k)
+        if training.sampler == "top_k":
+            return objectives.sample_top_k(*listed, objectives.gumbel((rows, k), log_p1))
+        noise = objectives.gumbel((rows, 2, log_p1.shape[1]), log_p1)
+        return objectives.sample_plain(log_p1, log_p2, noise), Span(listed[0][:, 0], listed[1][:, 0])
+
+    def _rewards(self, batch: Batch[Tensor], sample: Span, greedy: Span) -> tuple[Tensor, Tensor]:
+        """R(Aˢ) and R(Â), looked up together."""
+        assert self.rewards is not None
+        assert batch.index is not None
+        assert batch.offset is not None
+        question, offset = batch.index.repeat(2), batch.offset.repeat(2)
+        start, end = torch.cat([sample.start, greedy.start]), torch.cat([sample.end, greedy.end])
+        reward_sample, reward_greedy = self.rewards.f1(question, start + offset, end + offset).chunk(2)
+        return reward_sample, reward_greedy
+
+    def _clip(self) -> Tensor:
+        """Clip the gradient; its norm before that."""
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        if self.recipe.training.clip > 0:
+            torch.nn.utils.clip_grads_with_norm_(self._parameters, self.recipe.training.clip, norm, foreach=True)
+        return norm
+
+    def _follow(self, bad: Tensor) -> None:
+        """Move the average towards the weights, unless the step was bad."""
+        if self.average is None:
+            return
+        with torch.no_grad():
+            average: list[Tensor] = list(self.average.parameters())
+            weights: list[Tensor] = list(self.network.parameters())
+            distance = torch._foreach_sub(weights, average)
+            torch._foreach_mul_(distance, self._average_weight * (1 - bad))
+            torch._foreach_add_(average, distance)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        training = self.recipe.training
+        tuned = set(self.network.contextual.parameters()) if self.network.contextual is not None else set()
+        groups = [
+            {"params": [p for p in self._parameters if p not in tuned], "base": training.rate},
+            {"params": [p for p in self._parameters if p in tuned], "base": training.contextual_rate},
+        ]
+        if self.reinforced and training.task_weights == "learned":
+            groups[0]["params"].append(self.log_variances)  # type: ignore[attr-defined]
+            self._parameters.append(self.log_variances)
+            self._names.append("log_variances")
+        kind = torch.optim.AdamW if training.weight_decay else torch.optim.Adam
+        return kind(
+            [{**group, "lr": torch.zeros((), device=self._device)} for group in groups if group["params"]],
+            betas=training.betas,
+            weight_decay=training.weight_decay,
+            fused=True,
+            capturable=self._device.type == "cuda",
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that learning has changed so far, by name."""
+        named = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        if self.average is not None:
+            named |= {f"average.{name}": tensor for name, tensor in self.average.state_dict().items()}
+        named["log_variances"] = self.log_variances
+        for name, parameter in zip(self._names, self._parameters, strict=True):
+            named |= {f"adam.{name}.{key}": value for key, value in self.optimizer.state[parameter].items()}
+        return named
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what ``tensors`` gave."""
+        self.network.load_state_dict(part(tensors, "network."))
+        if self.average is not None:
+            self.average.load_state_dict(part(tensors, "average."))
+        with torch.no_grad():
+            self.log_variances.copy_(tensors["log_variances"])
+        for name, parameter in zip(self._names, self._parameters, strict=True):
+            saved = part(tensors, f"adam.{name}.")
+            if saved:
+                self.optimizer.state[parameter] = {key: value.to(self._device) for key, value in saved.items()}
+
+    def facts(self) -> dict[str, float | list[float]]:
+        """The task weights σ and every block's γ, for the log."""
+        gammas = [p for name, p in self.network.named_parameters() if name.endswith(("gamma_E", "gamma_B"))]
+        facts: dict[str, float | list[float]] = {"gamma": [round(float(gamma), 4) for gamma in gammas]}
+        if self.reinforced:
+            facts["sigma_a"], facts["sigma_b"] = (self.log_variances / 2).exp().tolist()
+        return facts
+
+
+def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, without it."""
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def mix(*numbers: int) -> int:
+    """One well-mixed 63-bit seed from several numbers (splitmix64)."""
+    value = 0
+    for number in numbers:
+        value = (value + number + 0x9E3779B97F4A7C15) % 2**64
+        value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) % 2**64
+        value = ((value ^ value >> 27) * 0x94D049BB133111EB) % 2**64
+        value ^= value >> 31
+    return value >> 1
+
+
+def _entropy(log_p: Tensor) -> Tensor:
+    return -(log_p.detach().exp() * log_p.detach()).sum(1).mean()
+
+
+def _trained(network: Network) -> tuple[list[str], list[nn.Parameter]]:
+    named = [(name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad]
+    return [name for name, _ in named], [parameter for _, parameter in named]
