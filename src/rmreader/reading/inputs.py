@@ -1,0 +1,104 @@
+"""Words to input vectors, without torch: what the network is told about a word that does not depend on where it
+stands is computed once and kept, the character BiLSTM's states above all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from rmreader.config import Inputs
+from rmreader.reading.graph import Layers, Weights
+from rmreader.reading.onnxfile import Graph
+from rmreader.text.lexicon import Lexicon
+
+CAPACITY = 16_384  # words kept (32 MB at 484 numbers a word); when they are more, all are forgotten
+
+
+class WordInputs:
+    """The table of recent words: [vector; character states] and the key that tells equal words ignoring case."""
+
+    def __init__(self, lexicon: Lexicon, weights: Weights, inputs: Inputs, capacity: int = CAPACITY) -> None:
+        self.lexicon, self.inputs = lexicon, inputs
+        self.capacity = capacity
+        self._trained = weights.get("encoder.words.weight")
+        self._characters = session(character_graph(weights)) if inputs.characters else None
+        self.width = lexicon.dim + (2 * inputs.character_size if inputs.characters else 0)
+        self._lock = Lock()
+        self._forget(256)
+
+    def _forget(self, rows: int) -> None:
+        self._rows: dict[str, int] = {}
+        self._keys_by_word: dict[str, int] = {}
+        self._table = np.empty((rows, self.width), np.float32)
+        self._keys = np.empty(rows, np.int32)
+
+    def look_up(self, words: Sequence[str], out: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Write the words' vectors into ``out`` [len(words), width]; returns their keys."""
+        with self._lock:
+            known = self._rows
+            rows: list[Any] = [known.get(word) for word in words]
+            if None in rows:
+                self._learn(list(dict.fromkeys(word for word, row in zip(words, rows, strict=True) if row is None)))
+                known = self._rows
+                if any(word not in known for word in words):  # they were just forgotten
+                    self._learn([word for word in dict.fromkeys(words) if word not in known])
+                rows = [known[word] for word in words]
+            index = np.array(rows, np.int64)
+            np.take(self._table, index, axis=0, out=out, mode="clip")
+            return self._keys[index]
+
+    def _learn(self, words: list[str]) -> None:
+        begin = len(self._rows)
+        if begin + len(words) > self.capacity:
+            self._forget(max(256, len(words)))
+            begin = 0
+        end = begin + len(words)
+        if end > len(self._table):
+            size = min(max(self.capacity, end), max(2 * len(self._table), end))
+            self._table = np.concatenate([self._table[:begin], np.empty((size - begin, self.width), np.float32)])
+            self._keys = np.concatenate([self._keys[:begin], np.empty(size - begin, np.int32)])
+        found = self.lexicon.look_up(words)
+        dim = self.lexicon.dim
+        self._table[begin:end, :dim] = found.vectors[1:]
+        if self._trained is not None:
+            self._table[begin:end, :dim] += self._trained[found.trainable[1:]]
+        if self._characters is not None:
+            feeds = {"characters": found.characters[1:], "lengths": found.lengths[1:]}
+            self._table[begin:end, dim:] = self._characters.run(None, feeds)[0]
+        by_word = self._keys_by_word
+        self._keys[begin:end] = [by_word.setdefault(word.casefold(), len(by_word)) for word in words]
+        self._rows.update(zip(words, range(begin, end), strict=True))
+
+
+def exact_match(question: NDArray[np.int32], context: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Which words also stand in the other text, from the keys of both."""
+    return np.isin(question, context), np.isin(context, question)
+
+
+def character_graph(weights: Weights) -> bytes:
+    """Words as characters [W, c] and lengths [W] -> the two last states of the character BiLSTM [W, 2·size]."""
+    g = Graph()
+    characters, lengths = g.input("characters", "int32", ("W", "c")), g.input("lengths", "int32", ("W",))
+    states = character_states(Layers(g, weights, int8=False), characters, lengths)
+    g.output("states", states, ("W", "s"))
+    return g.to_bytes()
+
+
+def character_states(layers: Layers, characters: str, lengths: str) -> str:
+    """The same as part of a larger graph."""
+    letters = layers.g.op("Gather", layers.w["encoder.characters.embedding.weight"], characters)
+    return layers.bilstm("encoder.characters.lstm", letters, lengths)[1]
+
+
+def session(model: bytes, threads: int = 1) -> ort.InferenceSession:
+    """A session on the CPU that neither spins when idle nor warns."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
