@@ -1,0 +1,205 @@
+"""One reader, many askers: questions that wait together are read together, in one worker thread.
+
+The event loop never runs the network. While a batch is being read, arrivals queue up and form the next one, so
+batches grow with the load by themselves and a lone question is never held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rmreader.serving.settings import Settings
+
+if TYPE_CHECKING:
+    from rmreader.reading.reader import Answer, Explanation
+
+FIXED_COST = 200  # characters that a question costs the reader on top of its own length
+
+
+class Asks(Protocol):
+    """The part of a Reader that the server needs."""
+
+    def ask_many(
+        self, pairs: Iterable[tuple[str, str]], *, top: int = 1, batch_size: int = 32
+    ) -> Iterator[list[Answer]]:
+        """Answers to (question, passage) pairs, in order."""
+
+    def explain(self, question: str, passage: str) -> Explanation:
+        """The attention of every round."""
+
+
+class Full(Exception):
+    """The queue holds all it may; ``retry_after`` is the expected wait in whole seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__("the queue is full")
+        self.retry_after = retry_after
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A question waiting, and the future that its asker awaits."""
+
+    question: str
+    passage: str
+    top: int
+    finish: Callable[[Explanation], Any] | None  # set: explain, and run this on the result in the worker thread
+    size: int
+    future: asyncio.Future[Any]
+
+
+class Batcher:
+    """Collects questions into batches for one reader."""
+
+    def __init__(
+        self, reader: Asks, settings: Settings, observe: Callable[[int, float], None] = lambda size, seconds: None
+    ) -> None:
+        self.reader, self.settings, self.observe = reader, settings, observe
+        self.pending: list[Job] = []  # in order of arrival
+        self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
+        self._running: list[Job] = []
+        self._seconds_per_character = 0.0
+        self._wanted = 1  # how many questions the next batch waits for
+        self._ripe = asyncio.Event()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="reader")
+        self._task: asyncio.Task[None] | None = None
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> Any:
+        """Serve questions inside this context; leaving it waits for the batch at hand."""
+        self._task = asyncio.create_task(self._run())
+        try:
+            yield self
+        finally:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+
+    @property
+    def alive(self) -> bool:
+        """Whether questions are being read at all."""
+        return self._task is not None and not self._task.done()
+
+    def expected_wait(self) -> float:
+        """Seconds until everything accepted so far is read, judged by the batches read before."""
+        return self._seconds_per_character * sum(job.size for job in self.pending + self._running)
+
+    def check_room(self, count: int = 1) -> None:
+        """Raise ``Full`` where ``count`` more questions would overfill the queue or could not be read in time."""
+        wait = self.expected_wait()
+        if len(self.pending) + count > self.settings.queue or wait > self.settings.deadline:
+            raise Full(max(1, math.ceil(wait)))
+
+    async def ask(self, questions: Sequence[tuple[str, str, int]]) -> list[list[Answer]]:
+        """Answers to (question, passage, top) triples: all of them accepted, or none."""
+        self.check_room(len(questions))
+        jobs = [self._enqueue(question, passage, top, None) for question, passage, top in questions]
+        return [list(answers) for answers in await self._results(jobs)]
+
+    async def explain(self, question: str, passage: str, finish: Callable[[Explanation], Any]) -> Any:
+        """``finish(explanation)``, both computed in the worker thread."""
+        self.check_room()
+        return (await self._results([self._enqueue(question, passage, 1, finish)]))[0]
+
+    def _enqueue(self, question: str, passage: str, top: int, finish: Callable[[Explanation], Any] | None) -> Job:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        job = Job(question, passage, top, finish, len(question) + len(passage) + FIXED_COST, future)
+        self.pending.append(job)
+        if len(self.pending) >= self._wanted:
+            self._ripe.set()
+        return job
+
+    async def _results(self, jobs: list[Job]) -> list[Any]:
+        try:
+            return [await job.future for job in jobs]
+        except BaseException:  # past its deadline, its asker gone, or an item failed: what has not begun is dropped
+            for job in jobs:
+                if job in self.pending:
+                    self.pending.remove(job)
+                if not job.future.cancel() and not job.future.cancelled():
+                    job.future.exception()  # seen, so that asyncio does not report it again
+            raise
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._gather()
+            if not self.pending:  # dropped while waiting
+                continue
+            batch = self._running = take(self.pending, self.settings.batch, self.settings.batch_characters)
+            began = perf_counter()
+            results = await loop.run_in_executor(self._pool, work, self.reader, batch)
+            seconds = perf_counter() - began
+            self._running = []
+            pace = seconds / sum(job.size for job in batch)
+            self._seconds_per_character += (pace - self._seconds_per_character) * (
+                0.2 if self._seconds_per_character else 1
+            )
+            for job, result in zip(batch, results, strict=True):
+                if job.future.done():
+                    continue
+                if isinstance(result, Exception):
+                    job.future.set_exception(result)
+                else:
+                    job.future.set_result(result)
+            self._wanted = min(len(batch), self.settings.batch)
+            self.observe(len(batch), seconds)
+
+    async def _gather(self) -> None:
+        """Wait for a question; after a batch, give the clients just answered a moment to ask again together."""
+        if len(self.pending) < self._wanted and self._wanted > 1:
+            self._ripe.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ripe.wait(), self.settings.batch_wait)
+        self._wanted = 1
+        if not self.pending:
+            self._ripe.clear()
+            await self._ripe.wait()
+
+
+def take(pending: list[Job], count: int, characters: int) -> list[Job]:
+    """Remove the next batch: the oldest question and those nearest to it in size, so that little is padded."""
+    oldest = pending[0]
+    if oldest.finish is not None:
+        return [pending.pop(0)]
+    ranked = sorted((job for job in pending if job.finish is None), key=lambda job: job.size)
+    low = high = ranked.index(oldest)  # the batch is ranked[low : high + 1]
+    while high - low + 1 < count:
+        below = oldest.size - ranked[low - 1].size if low else math.inf
+        above = ranked[high + 1].size - oldest.size if high + 1 < len(ranked) else math.inf
+        if above <= below and above < math.inf and (high - low + 2) * ranked[high + 1].size <= characters:
+            high += 1
+        elif low and (high - low + 2) * ranked[high].size <= characters:
+            low -= 1
+        else:
+            break
+    batch = ranked[low : high + 1]
+    chosen = set(map(id, batch))
+    pending[:] = [job for job in pending if id(job) not in chosen]
+    return batch
+
+
+def work(reader: Asks, batch: list[Job]) -> list[Any]:
+    """The batch's results; where it fails, each question alone, so that one cannot spoil another's answer."""
+    try:
+        return read(reader, batch)
+    except Exception as error:
+        if len(batch) == 1:
+            return [error]
+        return [work(reader, [job])[0] for job in batch]
+
+
+def read(reader: Asks, batch: list[Job]) -> list[Any]:
+    """The batch's results. All questions share the longest ``top`` asked for; a shorter list is its beginning."""
+    if batch[0].finish is not None:
+        return [batch[0].finish(reader.explain(batch[0].question, batch[0].passage))]
+    pairs = [(job.question, job.passage) for job in batch]
+    found = reader.ask_many(pairs, top=max(job.top for job in batch), batch_size=len(batch))
+    return [answers[: job.top] for job, answers in zip(batch, found, strict=True)]

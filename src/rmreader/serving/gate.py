@@ -1,0 +1,187 @@
+"""What happens to a request before and after it is answered: id, key, size, deadline, headers, log line, count.
+
+Plain ASGI, because this runs on every request and the cores belong to the reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+from time import perf_counter
+
+from fastapi import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rmreader.serving.batcher import Batcher, Full
+from rmreader.serving.logs import event, failure
+from rmreader.serving.meters import Meters
+from rmreader.serving.settings import Settings
+from rmreader.serving.wire import refuse
+
+SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+DISCARD = 8  # an oversized body is read and thrown away up to this many times the limit, so that its sender hears why
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+]
+
+
+class Gate:
+    """The one middleware around the app."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, batcher: Batcher, meters: Meters, routes: set[str]) -> None:
+        self.app, self.settings, self.batcher, self.meters, self.routes = app, settings, batcher, meters, routes
+        self.key = settings.api_key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        visit = Visit(scope, send, self.batcher)
+        try:
+            await self._admit(scope, receive, visit)
+        except Exception as error:  # never a traceback to the caller, never his words in the log
+            event("failed", id=visit.id, **failure(error))
+            if not visit.status:
+                await refuse(500, "internal", "Something broke on our side; the log has it under this request's id.")(
+                    scope, receive, visit.send
+                )
+        finally:
+            self._record(visit)
+
+    async def _admit(self, scope: Scope, receive: Receive, visit: Visit) -> None:
+        if not scope["path"].startswith("/v1/"):
+            await self.app(scope, receive, visit.send)
+            return
+        refusal = self._check_key(visit.headers)
+        if refusal is None:
+            try:
+                async with asyncio.timeout(self.settings.deadline) as visit.clock:
+                    refusal = await self._answer(scope, receive, visit)
+            except TimeoutError:
+                refusal = self._late(visit)
+            finally:
+                visit.clock = None
+        if refusal is not None and not visit.status:
+            await refusal(scope, receive, visit.send)
+
+    async def _answer(self, scope: Scope, receive: Receive, visit: Visit) -> Response | None:
+        """Read the body, and hand the request on unless it is too large or the queue too full."""
+        if scope["method"] == "POST":
+            body = await self._read(receive, visit)
+            if body is None:
+                return None if visit.gone else refuse(413, "too_large", too_large(self.settings))
+            try:
+                self.batcher.check_room()
+            except Full as full:
+                return busy(full)
+            receive = replay(body, receive)
+        await self.app(scope, receive, visit.send)
+        return None
+
+    async def _read(self, receive: Receive, visit: Visit) -> bytes | None:
+        """The body; None where it is larger than allowed, whether or not its length was announced."""
+        limit, chunks = self.settings.max_body, []
+        length = visit.headers.get(b"content-length", b"")
+        if length.isdigit() and int(length[:20]) > limit * DISCARD:
+            visit.close = True
+            return None
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                visit.gone = True
+                return None
+            chunk = message.get("body", b"")
+            visit.received += len(chunk)
+            more = message.get("more_body", False)
+            if visit.received <= limit:
+                chunks.append(chunk)
+            elif visit.received > limit * DISCARD:
+                visit.close = True
+                break
+        visit.read = True
+        return b"".join(chunks) if visit.received <= limit else None
+
+    def _check_key(self, headers: dict[bytes, bytes]) -> Response | None:
+        if not self.key:
+            return None
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        given = token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+        if hmac.compare_digest(given, self.key):
+            return None
+        message = "This server asks for its API key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+        return refuse(401, "unauthorized", message, {"www-authenticate": "Bearer"})
+
+    def _late(self, visit: Visit) -> Response:
+        if visit.read:
+            message = f"No answer within {self.settings.deadline:g} seconds; ask again later, or about less text."
+            return refuse(504, "deadline", message)
+        visit.close = True
+        message = f"The request did not arrive within {self.settings.deadline:g} seconds; send it faster, or send less."
+        return refuse(408, "slow_request", message)
+
+    def _record(self, visit: Visit) -> None:
+        seconds = perf_counter() - visit.began
+        route = visit.path if visit.path in self.routes else "other"
+        self.meters.request(route, visit.status, seconds)
+        event(
+            "request", id=visit.id, method=visit.method, path=visit.path[:100], status=visit.status,
+            ms=round(seconds * 1000, 1), bytes=visit.received,
+        )  # fmt: skip
+
+
+class Visit:
+    """What is known of one request while it lasts."""
+
+    def __init__(self, scope: Scope, send: Send, batcher: Batcher) -> None:
+        self.began = perf_counter()
+        self.method, self.path = scope["method"], scope["path"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = self.headers.get(b"x-request-id", b"")
+        self.id = given.decode() if SANE_ID.fullmatch(given) else secrets.token_hex(8)
+        self.status = 0  # of the response, once it has begun; 0 in the log: the client left before
+        self.received = 0  # bytes of body
+        self.read = self.gone = self.close = False
+        self.clock: asyncio.Timeout | None = None
+        self._send, self._batcher = send, batcher
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on; the first one gets the headers that every response has, and stops the clock."""
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", self.id.encode())]
+            if self.close or self._batcher.draining:
+                message["headers"].append((b"connection", b"close"))
+            if self.clock is not None and not self.clock.expired():
+                self.clock.reschedule(None)
+            self.status = message["status"]
+        await self._send(message)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A ``receive`` that hands out the body already read, then goes on as before."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return again
+
+
+def too_large(settings: Settings) -> str:
+    """The sentence for a body beyond the limit."""
+    return f"The request is larger than {settings.max_body:,} bytes; send less text at once."
+
+
+def busy(full: Full) -> Response:
+    """The refusal of a full queue."""
+    message = f"The server has more questions than it can answer in time; ask again in {full.retry_after} s."
+    return refuse(503, "busy", message, {"retry-after": str(full.retry_after)})

@@ -1,0 +1,204 @@
+// Ask, highlight the answer in place, choose among the candidates. The server counts code points and JavaScript
+// counts UTF-16 units, so every text that offsets point into is cut up as an array of code points.
+import { Attention } from "./attention.js";
+
+const $ = (id) => document.getElementById(id);
+const attention = new Attention();
+let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
+let asked = null; // the last question answered: { question, passage, points, answers, chosen }
+let turn = 0; // answers to anything but the latest question are dropped
+
+class Refusal extends Error {}
+
+async function post(path, body) {
+  const headers = { "content-type": "application/json" };
+  if ($("key").value) headers.authorization = `Bearer ${$("key").value}`;
+  let response, data;
+  try {
+    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+    data = await response.json();
+  } catch {
+    throw new Refusal("The server does not answer. Is it still running?");
+  }
+  if (response.status === 401) $("key-row").hidden = false;
+  if (!response.ok) throw new Refusal(data.error?.message ?? `The server refused with status ${response.status}.`);
+  return data;
+}
+
+function complain(error) {
+  if (!(error instanceof Refusal)) console.error(error);
+  $("error").textContent = error instanceof Refusal ? error.message : "Something went wrong on this page; reload it and try again.";
+  $("error").hidden = false;
+}
+
+function complaintAbout(question, passage) {
+  const long = (text, limit, what) => {
+    const length = [...text].length;
+    return length > limit && `The ${what} has ${length.toLocaleString("en")} characters; the most is ${limit.toLocaleString("en")}.`;
+  };
+  if (!passage.trim()) return "There is no passage yet. Paste some text, or take a sample.";
+  if (!question.trim()) return "There is no question yet. Type one and press Enter.";
+  return long(passage, limits.max_passage, "passage") || long(question, limits.max_question, "question");
+}
+
+async function ask() {
+  const question = $("question").value, passage = $("passage").value, mine = ++turn;
+  $("error").hidden = true;
+  const complaint = complaintAbout(question, passage);
+  if (complaint) return complain(new Refusal(complaint));
+  $("ask").disabled = true;
+  $("ask").textContent = "Reading…";
+  try {
+    const { answers } = await post("v1/answer", { question, passage, top: 6 });
+    if (mine !== turn) return;
+    asked = { question, passage, points: [...passage], answers, chosen: 0 };
+    showAnswers();
+    if (!$("why").hidden) await explain();
+  } catch (error) {
+    if (mine === turn) complain(error);
+  } finally {
+    if (mine === turn) {
+      $("ask").disabled = false;
+      $("ask").textContent = "Ask";
+    }
+  }
+}
+
+const percent = (share) => (share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(share * 100)} %`);
+
+function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function showAnswers() {
+  const { answers } = asked;
+  $("result").hidden = false;
+  $("why-button").hidden = !answers.length;
+  if (!answers.length) closeWhy();
+  $("answers").replaceChildren(...answers.map((answer, place) => {
+    const bar = element("i");
+    bar.style.setProperty("--share", answer.confidence);
+    const button = element("button", { type: "button", title: answer.text },
+      element("span", { className: "text" }, answer.text),
+      element("span", { className: "bar" }, bar),
+      element("span", { className: "share" }, percent(answer.confidence)));
+    button.addEventListener("click", () => choose(place));
+    return element("li", {}, button);
+  }));
+  choose(0);
+}
+
+function choose(place) {
+  asked.chosen = place;
+  [...$("answers").children].forEach((item, i) => item.firstChild.setAttribute("aria-pressed", i === place));
+  const answer = asked.answers[place];
+  $("passage").hidden = true;
+  $("reading").hidden = $("edit").hidden = false;
+  if (!answer) {
+    $("best").replaceChildren("No answer", element("small", {}, "Nothing in the passage could be pointed at."));
+    $("reading").replaceChildren(asked.passage);
+    return;
+  }
+  const rank = place ? `candidate ${place + 1}, ` : "";
+  $("best").replaceChildren(answer.text, element("small", {}, `${rank}${percent(answer.confidence)} sure`));
+  const cut = (from, to) => asked.points.slice(from, to).join("");
+  const mark = element("mark", {}, cut(answer.start, answer.end));
+  $("reading").replaceChildren(cut(0, answer.start), mark, cut(answer.end));
+  const box = $("reading"), offset = mark.getBoundingClientRect().top - box.getBoundingClientRect().top;
+  if (offset < 0 || offset > box.clientHeight - 40) box.scrollTop += offset - box.clientHeight / 3;
+  if (!$("why").hidden && attention.holds(answer)) attention.point(answer);
+}
+
+function edit() {
+  $("passage").hidden = false;
+  $("reading").hidden = $("edit").hidden = true;
+  $("passage").focus();
+}
+
+// Attention grows with the square of the passage, so of a long one only the part round the answer is shown.
+function partAround({ points }, { start, end }) {
+  if (points.length <= limits.max_explain) return { from: 0, part: points };
+  let from = Math.max(0, Math.min(Math.floor((start + end - limits.max_explain) / 2), points.length - limits.max_explain));
+  let to = from + limits.max_explain;
+  const space = (at) => /\s/u.test(points[at] ?? " ");
+  while (from > 0 && from < start && !space(from - 1)) from++;
+  while (to < points.length && to > end && !space(to)) to--;
+  return { from, part: points.slice(from, to) };
+}
+
+async function explain() {
+  const answer = asked.answers[asked.chosen], mine = turn;
+  if (!answer) return;
+  const { from, part } = partAround(asked, answer);
+  const explained = await post("v1/explain", { question: asked.question, passage: part.join(""), packed: true });
+  if (mine !== turn) return;
+  $("why").hidden = false;
+  $("why-note").textContent = part.length < asked.points.length ? `the ${part.length.toLocaleString("en")} characters round the answer` : "";
+  attention.show(explained, [...asked.question], part, from, answer);
+}
+
+function closeWhy() {
+  $("why").hidden = true;
+  $("why-button").setAttribute("aria-expanded", "false");
+  $("why-button").textContent = "Show what it looked at";
+}
+
+async function toggleWhy() {
+  if (!$("why").hidden) return closeWhy();
+  $("why-button").disabled = true;
+  try {
+    await explain();
+    $("why-button").setAttribute("aria-expanded", "true");
+    $("why-button").textContent = "Hide what it looked at";
+    $("why").scrollIntoView({ block: "start", behavior: "smooth" });
+  } catch (error) {
+    complain(error);
+  } finally {
+    $("why-button").disabled = false;
+  }
+}
+
+function countCharacters() {
+  const length = [...$("passage").value].length;
+  $("length").textContent = length ? `${length.toLocaleString("en")} characters` : "";
+}
+
+function takeSample(sample, button) {
+  for (const other of $("samples").children) other.setAttribute("aria-pressed", other === button);
+  $("passage").value = sample.passage;
+  countCharacters();
+  $("suggestions").replaceChildren(...sample.questions.map((question) => {
+    const chip = element("button", { type: "button" }, question);
+    chip.addEventListener("click", () => {
+      $("question").value = question;
+      ask();
+    });
+    return chip;
+  }));
+  $("question").value = sample.questions[0];
+  ask();
+}
+
+async function start() {
+  $("form").addEventListener("submit", (event) => (event.preventDefault(), ask()));
+  $("edit").addEventListener("click", edit);
+  $("why-button").addEventListener("click", toggleWhy);
+  $("passage").addEventListener("input", () => {
+    countCharacters();
+    $("suggestions").replaceChildren();
+    for (const button of $("samples").children) button.setAttribute("aria-pressed", "false");
+  });
+  countCharacters();
+  const [samples, about] = await Promise.all(["samples.json", "about.json"].map((file) => fetch(file).then((r) => r.json())));
+  limits = about;
+  $("about").textContent = about.reader ? `Reader “${about.reader}”` : "";
+  $("samples").replaceChildren(...samples.map((sample) => {
+    const button = element("button", { type: "button" }, sample.title);
+    button.addEventListener("click", () => takeSample(sample, button));
+    return button;
+  }));
+}
+
+start().catch(() => complain(new Refusal("The server does not answer. Is it still running?")));

@@ -1,0 +1,76 @@
+"""Runs the app under uvicorn, and ends it in order: unready, door closed, accepted requests answered, exit 0."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from types import FrameType
+
+import uvicorn
+
+from rmreader.errors import UserError
+from rmreader.serving.app import create_app
+from rmreader.serving.logs import event, to_stderr
+from rmreader.serving.settings import Settings
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which tells the app that it is about to stop, and returns instead of dying of the signal."""
+
+    def __init__(self, config: uvicorn.Config, settings: Settings) -> None:
+        super().__init__(config)
+        self.settings = settings
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM or Ctrl-C: drain. A second one does not wait."""
+        batcher = self.config.app.state.batcher  # type: ignore[union-attr]
+        if batcher.draining:
+            self.should_exit = self.force_exit = True
+            return
+        batcher.draining = True
+        event("draining", signal=signal.Signals(sig).name, waiting=len(batcher.pending))
+        delay = self.settings.drain_delay if sig == signal.SIGTERM else 0.0
+        asyncio.get_event_loop().call_soon_threadsafe(self._close_after, delay)
+
+    def _close_after(self, delay: float) -> None:
+        asyncio.get_running_loop().call_later(delay, setattr, self, "should_exit", True)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The socket to serve on; an address that cannot be had is a sentence."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host}:{settings.port}"
+        raise UserError(
+            f"{where}: cannot listen there ({error.strerror or error}); choose another --host or --port."
+        ) from None
+    return listener
+
+
+def serve(name: str = "small", settings: Settings | None = None) -> None:
+    """Load a reader and serve it until SIGTERM or Ctrl-C."""
+    from rmreader.reading.reader import Reader
+
+    settings = settings or Settings()
+    to_stderr()
+    listener = listen(settings)
+    reader = Reader.load(name)
+    next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
+    config = uvicorn.Config(
+        create_app(reader, settings, name),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(settings.deadline)
+        + 2,  # by then every accepted request has its answer or its 504
+    )
+    host, port = listener.getsockname()[:2]
+    event("serving", reader=name, url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+    Server(config, settings).run(sockets=[listener])
+    event("stopped")
