@@ -37,7 +37,7 @@ class Buckets:
 
     def epoch(self, k: int) -> list[Ints]:
         """The batches of epoch k as question numbers: a function of the seed and k alone."""
-        generator = np.random.default_rng((self.seed, k))
+        generator = np.random.default_rng((self.seed % 2**64, k))
         questions = generator.permutation(len(self.lengths))
         full, rest = divmod(len(questions), self.batch_size)
         if self.drop_last:

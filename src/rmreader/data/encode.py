@@ -80,7 +80,11 @@ def encode_file(
 
 
 def _cache_folder(path: Path, cache_dir: str | Path | None, answers_needed: bool) -> Path:
-    root = Path(cache_dir or os.environ.get("RMREADER_CACHE") or Path.home() / ".cache" / "rmreader")
+    root = Path(cache_dir or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader")
+    try:
+        root = root.expanduser()
+    except RuntimeError:
+        raise UserError("no home folder to keep encoded data in; set RMREADER_CACHE to a folder.") from None
     try:
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256")

@@ -82,7 +82,8 @@ class Dataset:
 def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = True) -> Dataset:
     """Read a file; a bad row is left out and named in ``problems``, or with ``strict`` is an error.
 
-    Without ``answers_needed`` (prediction) a question may come without answers.
+    Without ``answers_needed`` (prediction) a question may come without answers. The ``plausible_answers`` of layout
+    2.0 are no answers: they are left aside.
     """
     check = _Check(str(path), strict, answers_needed)
     articles = [check.article(number, tree) for number, tree in enumerate(_load(Path(path)))]
@@ -191,7 +192,8 @@ def _reference(context: str, tree: Any) -> Reference:
 def _get(tree: Any, key: str, kind: type, default: Any = None) -> Any:
     if not isinstance(tree, dict):
         raise _Bad(f"expected an object with {key!r}, found {_kind(tree)}")
-    value = tree.get(key, default)
+    value = tree.get(key)
+    value = default if value is None else value
     if value is None:
         raise _Bad(f"{key!r} is missing")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

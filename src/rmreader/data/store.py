@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,9 @@ class Damaged(Exception):
 def save_arrays(folder: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     """Write ``NAME.npy`` for each array and ``about.json``; the folder appears in one step or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.glob(f".{folder.name}-*"):  # by a process that was killed while writing
+        if time.time() - left.stat().st_mtime > 3600:
+            shutil.rmtree(left, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         for name, array in arrays.items():

@@ -28,9 +28,9 @@ class WordVectors:
     @classmethod
     def load(cls, path: Path, words: Collection[str]) -> WordVectors:
         """Open the file that ``to_bytes`` made, memory-mapped."""
-        vectors = map_safetensors(path)["vectors"].view(np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(words):
-            raise ValueError(f"{len(words)} words, but vectors of shape {vectors.shape}")
+        vectors = map_safetensors(path)["vectors"]
+        if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(words):
+            raise ValueError(f"{len(words)} words, but {vectors.dtype} vectors of shape {vectors.shape}")
         return cls(words, vectors)
 
     def to_bytes(self) -> bytes:
@@ -61,13 +61,15 @@ def read_glove(path: str | Path, wanted: Collection[str]) -> WordVectors:
             fields = line.split(b" ")
             if len(fields) == 2 and all(field.isdigit() for field in fields):
                 continue  # word2vec's header: how many words, how many dimensions
-        dim = dim or line.count(b" ")
-        word, *numbers = line.rsplit(b" ", dim)  # from the right: some words hold spaces themselves
-        if dim == 0 or len(numbers) != dim:
+        spaces = line.count(b" ")
+        dim = dim or spaces
+        if dim == 0 or spaces < dim:
             raise _malformed(path, number, f"expected a word and {max(dim, 1)} numbers")
+        # Cut from the right where needed: some words hold spaces themselves.
+        word = line[: line.index(b" ")] if spaces == dim else line.rsplit(b" ", dim)[0]
         name = word.decode("utf-8", errors="replace")
         if name in keep and name not in found:
-            found[name] = _vector(path, number, numbers)
+            found[name] = _vector(path, number, line[len(word) + 1 :].split(b" "))
     if dim == 0:
         raise UserError(f"{path}: holds no vectors; give a GloVe text file.")
     matrix = np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32)
@@ -76,7 +78,8 @@ def read_glove(path: str | Path, wanted: Collection[str]) -> WordVectors:
 
 def _vector(path: Path, number: int, numbers: list[bytes]) -> NDArray[np.float32]:
     try:
-        vector = np.array([float(field) for field in numbers], dtype=np.float32)
+        with np.errstate(over="ignore"):
+            vector = np.array([float(field) for field in numbers], dtype=np.float32)
     except ValueError as error:
         raise _malformed(path, number, str(error)) from None
     if not np.isfinite(vector).all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -110,9 +111,9 @@ class Lexicon:
             about["table"] = self.vectors.shipped
         else:
             about["file"] = _VECTORS_FILE
-            (folder / _VECTORS_FILE).write_bytes(self.vectors.to_bytes())
+            _write(folder / _VECTORS_FILE, self.vectors.to_bytes())
         tree = {"format": _FORMAT, "vectors": about, **self._tree()}
-        (folder / "lexicon.json").write_text(json.dumps(tree) + "\n", encoding="utf-8")
+        _write(folder / "lexicon.json", json.dumps(tree).encode() + b"\n")
 
     @classmethod
     def load(cls, folder: Path) -> Lexicon:
@@ -126,7 +127,7 @@ class Lexicon:
             return cls(vectors, tree["characters"], tree["max_characters"], tree["trained"])
         except FileNotFoundError:
             raise UserError(f"{path}: no such file; {folder} is not a whole reader folder.") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); restore or train it again.") from None
 
     @property
@@ -144,8 +145,17 @@ class Lexicon:
         }
 
 
+def _write(path: Path, content: bytes) -> None:
+    """Put a whole file in place of what is there, which this very lexicon may be reading."""
+    work = path.with_name(f".{path.name}.part")
+    work.write_bytes(content)
+    os.replace(work, path)
+
+
 def _load_vectors(folder: Path, about: dict[str, Any], words: list[str] | None) -> SubwordTable | WordVectors:
     path = table_path(about["table"]) if "table" in about else folder / _VECTORS_FILE
+    if not path.is_file():
+        raise UserError(f"{path}: the reader's vectors are missing; restore the file.")
     content_sha256 = file_sha256(path)
     if content_sha256 != about["sha256"]:
         raise UserError(

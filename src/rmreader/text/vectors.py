@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,10 @@ class SubwordTable:
         self.scale = scale
         self.dim = int(vectors.shape[1])
         self._ids = {piece: number for number, piece in enumerate(self.pieces)}
-        if "[UNK]" not in self._ids or len(self._ids) != len(vectors) or len(vectors) != len(scale):
-            raise ValueError("a subword table needs an [UNK] piece, no piece twice, and one row and scale a piece")
+        if vectors.dtype != np.int8 or vectors.ndim != 2 or not np.isfinite(scale).all():
+            raise ValueError("the vectors must be rows of int8 with finite scales")
+        if "[UNK]" not in self._ids or not len(self.pieces) == len(self._ids) == len(vectors) == len(scale):
+            raise ValueError("it needs an [UNK] piece, no piece twice, and one row and scale a piece")
         self._unknown = (self._ids["[UNK]"],)
         self._longest = max(map(len, self.pieces))
         self._cache: dict[str, tuple[int, ...]] = {}
@@ -50,7 +53,7 @@ class SubwordTable:
         try:
             tensors = map_safetensors(path)
             pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
-            return cls(pieces, tensors["vectors"].view(np.int8), tensors["scale"].astype(np.float32), path)
+            return cls(pieces, tensors["vectors"], tensors["scale"].astype(np.float32), path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UserError(f"{path}: not a subword table ({reason}); scripts/build_vectors.py builds one.") from None
@@ -86,9 +89,11 @@ class SubwordTable:
         """The ids of the word's pieces."""
         found = self._cache.get(word)
         if found is None:
-            if len(self._cache) >= _CACHED_WORDS:
-                self._cache.clear()
-            found = self._cache[word] = self._split(plain(word))
+            found = self._split(plain(word))
+            if len(word) <= _LONGEST_WORD:
+                if len(self._cache) >= _CACHED_WORDS:
+                    self._cache.clear()
+                self._cache[word] = found
         return found
 
     def _split(self, word: str) -> tuple[int, ...]:
@@ -135,7 +140,10 @@ def table_path(source: str | Path) -> Path:
     path = Path(source) if str(source).endswith(".safetensors") else SHIPPED / f"{source}.safetensors"
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.safetensors"))) or "none"
-        raise UserError(f"{source}: no such subword table; shipped are: {names}; or give a .safetensors file.")
+        raise UserError(
+            f"{source}: no such word vectors; give the name of a shipped table ({names}), "
+            "a table's file (.safetensors) or a GloVe file (.txt, .gz)."
+        )
     return path
 
 
@@ -145,7 +153,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def map_safetensors(path: Path) -> dict[str, NDArray[np.generic]]:
+def map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, memory-mapped: only the rows that are looked up are ever read."""
     kinds = {"I8": np.int8, "U8": np.uint8, "F16": np.float16, "F32": np.float32}
     size = path.stat().st_size
@@ -155,7 +163,7 @@ def map_safetensors(path: Path) -> dict[str, NDArray[np.generic]]:
             raise ValueError("the file is cut short")
         header = json.loads(file.read(length))
     data = np.memmap(path, dtype=np.uint8, mode="r", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
-    tensors: dict[str, NDArray[np.generic]] = {}
+    tensors: dict[str, NDArray[Any]] = {}
     for name, entry in header.items():
         if name != "__metadata__":
             begin, end = entry["data_offsets"]
