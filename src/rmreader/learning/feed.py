@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -43,7 +43,7 @@ class Feed:
         # what ``assemble`` takes for the table: its rows themselves, and the lengths, which decide the width
         self._rows: Words[Any] = Words(np.arange(size), nothing, table.lengths, nothing, nothing)
 
-    def batches(self, indices: Iterable[NDArray[Any]]) -> Iterator[tuple[NDArray[Any], Batch[Tensor]]]:
+    def batches(self, indices: Iterable[NDArray[Any]]) -> Generator[tuple[NDArray[Any], Batch[Tensor]]]:
         """Each of the given lists of questions with its batch, which ``fill`` completes."""
         with ThreadPoolExecutor(1, "batches") as pool:
             waiting: deque[tuple[NDArray[Any], Future[Batch[Tensor]]]] = deque()

@@ -190,7 +190,7 @@ class Learner:
     def facts(self) -> dict[str, float | list[float]]:
         """The task weights σ and every block's γ, for the log."""
         gammas = [p for name, p in self.network.named_parameters() if name.endswith(("gamma_E", "gamma_B"))]
-        facts: dict[str, float | list[float]] = {"gamma": [round(float(gamma), 4) for gamma in gammas]}
+        facts: dict[str, float | list[float]] = {"gamma": [gamma.item() for gamma in gammas]}
         if self.reinforced:
             facts["sigma_a"], facts["sigma_b"] = (self.log_variances / 2).exp().tolist()
         return facts

@@ -1,0 +1,96 @@
+"""The folder of a run: who may write to it, what it was started with, and what to do when asked to stop.
+
+``run/`` says what the run is (recipe, lexicon, training data), ``last/`` is the newest checkpoint, ``best/`` the
+reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
+from rmreader.errors import UserError
+from rmreader.learning import checkpoint, readerfolder
+from rmreader.learning.log import say
+from rmreader.text.lexicon import Lexicon
+
+_RUN = "run.json"
+
+
+def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
+    """Make the folder ours or say why not; whether it holds a run to go on with."""
+    places = {"run": _RUN, "last": checkpoint.MANIFEST, "best": readerfolder.MANIFEST}
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file; give a folder for the run.")
+    held = [name for name in (*places, "log.jsonl") if (out / name).exists() or (out / f"{name}.new").exists()]
+    if held and not resume:
+        raise UserError(f"{out}: already holds a run; add --resume to go on with it, or give another folder.")
+    out.mkdir(parents=True, exist_ok=True)
+    for name, manifest in places.items():
+        for note in checkpoint.settle(out / name, manifest):
+            say(note)
+    if not (out / "run").exists():
+        return False
+    _same_run(out, recipe, train_sha256)
+    return True
+
+
+def record(out: Path, recipe: Recipe, lexicon: Lexicon, train_sha256: str) -> None:
+    """Write down what the run is started with."""
+
+    def fill(folder: Path) -> dict[str, Any]:
+        save_recipe(recipe, folder / "recipe.yaml")
+        lexicon.save(folder)
+        return {"format": 1, "train_sha256": train_sha256}
+
+    checkpoint.write_folder(out / "run", _RUN, fill, keep_previous=False)
+
+
+def _same_run(out: Path, recipe: Recipe, train_sha256: str) -> None:
+    before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / "recipe.yaml"), recipe))
+    changed = [f"{key} (was {before.get(key)}, is {now[key]})" for key in now if now[key] != before.get(key)]
+    if changed:
+        raise UserError(f"{out}: the run was started with another recipe: {', '.join(changed)}; resume with its own.")
+    if json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))["train_sha256"] != train_sha256:
+        raise UserError(f"{out}: the run was started on other training data; resume with the same file.")
+
+
+def _flat(tree: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {f"{section}.{key}": value for section, values in tree.items() for key, value in values.items()}
+
+
+class Stop:
+    """Whether somebody asked the run to stop."""
+
+    asked = False
+
+    def __bool__(self) -> bool:
+        return self.asked
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """Within, SIGINT and SIGTERM ask for a stop after the step; a second one stops at once."""
+    stop = Stop()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

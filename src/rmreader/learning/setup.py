@@ -1,0 +1,133 @@
+"""Everything a run needs before its first step: data, lexicon, network, rewards, on the right device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rmreader.config import Recipe
+from rmreader.data.batches import Padding
+from rmreader.data.encode import encode_file
+from rmreader.data.encoded import Encoded
+from rmreader.errors import UserError
+from rmreader.learning import checkpoint, outfolder, readerfolder
+from rmreader.learning.feed import Feed, split
+from rmreader.learning.rewards import Rewards, build_rewards
+from rmreader.learning.step import part
+from rmreader.model.network import Network
+from rmreader.text.lexicon import Lexicon
+
+_SHAPES = {"question": 16, "context": 32, "words": 1024}  # about 40 shapes on SQuAD, 10 % more passage than needed
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A run, ready to go."""
+
+    recipe: Recipe
+    out: Path
+    device: torch.device
+    lexicon: Lexicon
+    network: Network
+    train: Feed
+    selection: Feed | None
+    dev: Feed | None
+    rewards: Rewards | None
+    train_name: str
+    train_sha256: str
+    read_every: int
+    """Steps between looks at the device; on a GPU each look waits for it."""
+
+
+def prepare(
+    recipe: Recipe,
+    train_path: Path,
+    dev_path: Path | None,
+    out: Path,
+    resume: bool,
+    device_name: str | None,
+    cache_dir: str | Path | None,
+) -> Setup:
+    """Check what is asked for, claim the folder, read the data, build the network."""
+    device = pick_device(device_name)
+    encoded = encode_file(train_path, cache_dir)
+    dev = encode_file(dev_path, cache_dir) if dev_path else None
+    learned, held = split(encoded, recipe.training.holdout, recipe.training.seed)
+    train_sha256 = checkpoint.sha256(train_path)
+    found = outfolder.claim(out, recipe, train_sha256, resume)
+    weights = None
+    if recipe.training.init:
+        weights, lexicon = read_init(Path(recipe.training.init))
+    if found:
+        lexicon = Lexicon.load(out / "run")
+    elif not recipe.training.init:
+        also = [*encoded.vocabulary, *(dev.vocabulary if dev else ())]
+        lexicon = Lexicon.build(word_counts(learned), recipe.inputs, also)
+    if not found:
+        outfolder.record(out, recipe, lexicon, train_sha256)
+    torch.manual_seed(recipe.training.seed)
+    network = readerfolder.make_network(recipe, lexicon)
+    if weights is not None:
+        readerfolder.load_weights(network, weights, f"training.init={recipe.training.init}")
+    graphs = device.type == "cuda" and recipe.training.graphs
+    pad = Padding(**_SHAPES, characters=lexicon.max_characters) if graphs else None
+    reinforced = recipe.training.objective != "ml"
+    return Setup(
+        recipe=recipe,
+        out=out,
+        device=device,
+        lexicon=lexicon,
+        network=network.to(device),
+        train=Feed(learned, lexicon, device, pad, recipe.training.max_context),
+        selection=Feed(held, lexicon, device) if held else None,
+        dev=Feed(dev, lexicon, device) if dev else None,
+        rewards=rewards_of(learned, recipe).to(device) if reinforced else None,
+        train_name=train_path.name,
+        train_sha256=train_sha256,
+        read_every=50 if device.type == "cuda" else 1,
+    )
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of that name; by default the GPU, where there is one."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise UserError(f"--device {name}: no such device; take cpu, cuda or cuda:N.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
+    return device
+
+
+def word_counts(encoded: Encoded) -> dict[str, int]:
+    """How often each word stands in the questions and passages of these questions."""
+    counts = np.zeros(len(encoded.vocabulary) + 1, np.int64)
+    _, one_a_passage = np.unique(encoded.paragraph, return_index=True)
+    for i in one_a_passage.tolist():
+        np.add.at(counts, encoded.context_tokens(i), 1)
+    for i in range(len(encoded)):
+        np.add.at(counts, encoded.question_tokens(i), 1)
+    return {word: count for word, count in zip(encoded.vocabulary, counts[1:].tolist(), strict=True) if count}
+
+
+def rewards_of(encoded: Encoded, recipe: Recipe) -> Rewards:
+    """The reward tables of these questions."""
+    _, one_a_passage, passage_of = np.unique(encoded.paragraph, return_index=True, return_inverse=True)
+    passages = ((encoded.passage(i), *encoded.spans(i)) for i in one_a_passage.tolist())
+    longest = recipe.decoding.max_length if recipe.training.sampler == "top_k" else None
+    return build_rewards(passages, passage_of, (encoded.references(i) for i in range(len(encoded))), longest)
+
+
+def read_init(folder: Path) -> tuple[dict[str, torch.Tensor], Lexicon]:
+    """Weights and lexicon to start from: of a reader folder, of a run (its best), or of a run's checkpoint ``last``."""
+    if (folder / checkpoint.MANIFEST).is_file():
+        tensors, _ = checkpoint.load_checkpoint(folder)
+        kept = part(tensors, "average.") or part(tensors, "network.")
+        return kept, Lexicon.load(folder.parent / "run")
+    if (folder / "best" / readerfolder.MANIFEST).is_file():
+        folder = folder / "best"
+    weights, lexicon, _, _ = readerfolder.read_reader(folder)
+    return weights, lexicon

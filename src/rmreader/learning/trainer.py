@@ -1,0 +1,298 @@
+"""Training: one path for both stages, on CPU and GPU, that a kill at any moment cannot harm.
+
+The state of a run is the learner's tensors and ``State``; batches and random numbers are functions of the seed and the
+step, so the step is all there is to remember of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rmreader.config import Recipe
+from rmreader.data.batch import Batch
+from rmreader.data.batches import Buckets
+from rmreader.errors import UserError
+from rmreader.learning import checkpoint, readerfolder
+from rmreader.learning.evaluate import Scores, evaluate
+from rmreader.learning.log import Log, Show, live, rewind, say
+from rmreader.learning.outfolder import Stop, stop_on_signals
+from rmreader.learning.schedule import Selection, judge, rate_at
+from rmreader.learning.setup import Setup, prepare
+from rmreader.learning.step import Learner
+
+_LOG_EVERY = 50  # steps
+
+
+@dataclass
+class State:
+    """Where a run stands; with the learner's tensors, all that a checkpoint holds."""
+
+    step: int = 0
+    """Steps done."""
+    evaluated: int = 0
+    """The step of the last evaluation."""
+    selection: Selection = field(default_factory=Selection)
+    selected: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Scores of the reader in ``best``."""
+    bad: int = 0
+    """Steps skipped because loss or gradient was not finite."""
+    counted: int = 0
+    """Good steps since the last evaluation."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """Of every measure over those steps: rewards, entropies, losses."""
+    ended: bool = False
+    """Nothing is left to learn: all steps done, or stopped early."""
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> State:
+        """The state that ``dataclasses.asdict`` turned into plain data."""
+        return cls(**{**tree, "selection": Selection(**tree["selection"])})
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What came of a run."""
+
+    best: Path
+    """The reader folder."""
+    finished: bool
+    """False where the run was asked to stop; it can be resumed."""
+    steps: int
+    selection: float | None
+    """Best F1 on the held-out articles; None without them."""
+    dev: Scores | None
+    """Scores of ``best`` on the dev file, if one was given."""
+
+
+def train(
+    recipe: Recipe,
+    train_path: str | Path,
+    dev_path: str | Path | None,
+    out: str | Path,
+    resume: bool = False,
+    device: str | None = None,
+    *,
+    tensorboard: bool = False,
+    curve: bool = False,
+    cache_dir: str | Path | None = None,
+) -> TrainResult:
+    """Train a reader by a recipe into the folder ``out``; see docs/training.md.
+
+    Everything that is chosen is chosen on held-out articles of the training file. The dev file is only reported on: at
+    the end, and with ``curve`` at every evaluation too.
+    """
+    setup = prepare(
+        recipe, Path(train_path), Path(dev_path) if dev_path else None, Path(out), resume, device, cache_dir
+    )
+    with stop_on_signals() as stop:
+        return Run(setup, tensorboard, curve).go(stop)
+
+
+class Run:
+    """One run from where it stands to its end."""
+
+    def __init__(self, setup: Setup, tensorboard: bool = False, curve: bool = False) -> None:
+        self.setup, self.recipe, self.out, self.curve = setup, setup.recipe, setup.out, curve
+        training = setup.recipe.training
+        self.learner = Learner(setup.network, setup.recipe, setup.rewards)
+        lengths = np.minimum(setup.train.encoded.context_lengths, training.max_context)
+        self.buckets = Buckets(
+            lengths, training.batch_size, training.seed, drop_last=len(lengths) >= training.batch_size
+        )
+        self.per_epoch = len(self.buckets.epoch(0))
+        self.total = max(1, round(training.epochs * self.per_epoch))
+        self.evaluate_every = max(1, round(training.evaluate_every * self.per_epoch))
+        self.state = State()
+        self.saved = -1  # step of the checkpoint on disk
+        if (self.out / "last").exists():
+            tensors, tree = checkpoint.load_checkpoint(self.out / "last")
+            self.learner.load(tensors)
+            self.state = State.from_tree(tree)
+            self.saved = self.state.step
+        rewind(self.out / "log.jsonl", self.state.step)
+        self.log = Log(self.out / "log.jsonl", tensorboard)
+        self.waiting: list[tuple[int, NDArray[Any], Tensor]] = []  # measures not yet read from the device
+        self.window: list[NDArray[Any]] = []  # measures not yet in the log
+
+    def go(self, stop: Stop) -> TrainResult:
+        """Learn until the end or until asked to stop, then report."""
+        training = self.recipe.training
+        before = torch.are_deterministic_algorithms_enabled()
+        torch.use_deterministic_algorithms(training.deterministic or before)
+        try:
+            with live(self.total) as show:
+                self._learn(stop, show)
+                if self.state.ended:
+                    return self._finish()
+        finally:
+            torch.use_deterministic_algorithms(before)
+            self.log.close()
+        say(f"{self.out}: stopped after step {self.state.step} of {self.total}; add --resume to go on.")
+        return TrainResult(self.out / "best", False, self.state.step, self._best_f1(), None)
+
+    def _learn(self, stop: Stop, show: Show) -> None:
+        state, step = self.state, self._step()
+        batches = self.setup.train.batches(self._upcoming())
+        clock, since = time.monotonic(), state.step
+        while not state.ended:
+            at_end = state.step >= self.total
+            if state.step != state.evaluated and (at_end or state.step % self.evaluate_every == 0) and not stop:
+                self._evaluate()
+            state.ended = state.ended or (at_end and state.evaluated == state.step)
+            if stop or state.ended or self._checkpoint_due():
+                self._save()
+            if stop or state.ended:
+                break
+            index, batch = next(batches)
+            self.learner.set_place(state.step, self.total, state.selection.halvings)
+            self.waiting.append((state.step, index, step(batch)["measures"].clone()))
+            state.step += 1
+            if len(self.waiting) >= self.setup.read_every:
+                self._read()
+                if state.step % _LOG_EVERY == 0:
+                    seconds, done = time.monotonic() - clock, state.step - since
+                    clock, since = time.monotonic(), state.step
+                    self._show(show, done * self.recipe.training.batch_size / seconds)
+        batches.close()
+
+    def _step(self) -> Callable[[Batch[Tensor]], dict[str, Tensor]]:
+        """The step as it runs on this device: replayed as captured graphs where it can be."""
+
+        def step(batch: Batch[Tensor]) -> dict[str, Tensor]:
+            return self.learner.step(self.setup.train.fill(batch))
+
+        if self.setup.device.type != "cuda" or not self.recipe.training.graphs:
+            return step
+        from rmreader.kernels.graphs import Graphed
+
+        return Graphed(step)
+
+    def _upcoming(self) -> Iterator[NDArray[Any]]:
+        """The batches from the present step on."""
+        epoch, place = divmod(self.state.step, self.per_epoch)
+        for k in itertools.count(epoch):
+            yield from self.buckets.epoch(k)[place:]
+            place = 0
+
+    def _checkpoint_due(self) -> bool:
+        state = self.state
+        return state.step != self.saved and (
+            state.step == state.evaluated or state.step % self.recipe.training.checkpoint_every == 0
+        )
+
+    def _read(self) -> None:
+        """Fetch the measures that wait on the device; count, save and punish bad steps."""
+        if not self.waiting:
+            return
+        rows = torch.stack([measures for _, _, measures in self.waiting]).double().cpu().numpy()
+        names, state = self.learner.measures, self.state
+        for (step, index, _), row in zip(self.waiting, rows, strict=True):
+            if row[0]:  # bad
+                state.bad += 1
+                self._save_bad(step, index)
+                continue
+            state.counted += 1
+            self.window.append(row)
+            for name, value in zip(names, row.tolist(), strict=True):
+                state.sums[name] = state.sums.get(name, 0.0) + value
+        self.waiting.clear()
+        if state.bad >= self.recipe.training.max_bad_steps:
+            self._save()
+            raise UserError(
+                f"{self.out}: {state.bad} steps had a loss or gradient that is not finite; the weights are as before "
+                "them and their questions in bad/; lower training.rate, or try training.precision=fp32."
+            )
+
+    def _save_bad(self, step: int, index: NDArray[Any]) -> None:
+        folder = self.out / "bad"
+        folder.mkdir(exist_ok=True)
+        questions = [self.setup.train.encoded.ids[i] for i in index.tolist()]
+        (folder / f"step-{step}.json").write_text(json.dumps({"step": step, "questions": questions}), encoding="utf-8")
+        self.log.write("bad", step, questions=questions)
+
+    def _show(self, show: Show, speed: float) -> None:
+        """A line for the log and for the person watching, on the steps since the last one."""
+        state = self.state
+        rate = rate_at(
+            self.recipe.training, self.recipe.training.rate, state.step - 1, self.total, state.selection.halvings
+        )
+        means = np.mean(self.window, 0).tolist() if self.window else [float("nan")] * len(self.learner.measures)
+        self.window.clear()
+        measures = dict(zip(self.learner.measures, means, strict=True))
+        self.log.write(
+            "train", state.step, epoch=state.step / self.per_epoch, rate=rate, questions_per_second=speed, **measures
+        )
+        scores = "".join(f" · {name} F1 {score['f1']:.2f}" for name, score in state.selected.items())
+        show(state.step, f"loss {measures['loss']:.3f} · {speed:.0f} questions/s{scores}")
+
+    def _evaluate(self) -> None:
+        """Score the kept weights on the held-out articles, decide by it, and log what was learned since last time."""
+        self._read()
+        state, training = self.state, self.recipe.training
+        scores: dict[str, dict[str, float]] = {}
+        improved = True  # without held-out articles the last weights are the ones to keep
+        if self.setup.selection is not None:
+            scores["selection"] = self._score(self.setup.selection)
+            f1 = scores["selection"]["f1"]
+            state.selection, improved, state.ended = judge(state.selection, f1, state.step, training)
+        if self.curve and self.setup.dev is not None:
+            scores["dev"] = self._score(self.setup.dev)
+        state.evaluated = state.step
+        means = {name: total / max(1, state.counted) for name, total in state.sums.items() if name != "bad"}
+        rate = rate_at(training, training.rate, state.step - 1, self.total, state.selection.halvings)
+        about = {"epoch": state.step / self.per_epoch, "halvings": state.selection.halvings, "bad_steps": state.bad}
+        self.log.write("evaluation", state.step, **about, rate=rate, **means, **self.learner.facts(), scores=scores)
+        state.counted, state.sums = 0, {}
+        if improved:
+            state.selected = scores
+            self._keep(self.learner.kept.state_dict(), scores)
+
+    def _score(self, feed: Any) -> dict[str, float]:
+        return dataclasses.asdict(evaluate(self.learner.kept, feed, self.recipe.decoding.max_length))
+
+    def _keep(self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]]) -> None:
+        provenance = {
+            "rmreader": importlib.metadata.version("rmreader"),
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "objective": self.recipe.training.objective,
+            "step": self.state.selection.best_step if self.setup.selection is not None else self.state.step,
+            "trained_on": self.setup.train_name,
+            "trained_on_sha256": self.setup.train_sha256,
+        }
+        readerfolder.write_reader(self.out / "best", weights, self.setup.lexicon, self.recipe, scores, provenance)
+
+    def _save(self) -> None:
+        self._read()
+        if self.state.step == self.saved and not self.state.ended:
+            return
+        checkpoint.save_checkpoint(self.out / "last", self.learner.tensors(), dataclasses.asdict(self.state))
+        self.saved = self.state.step
+
+    def _finish(self) -> TrainResult:
+        """Report what was kept, from the files themselves, on dev."""
+        dev = None
+        if self.setup.dev is not None:
+            network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
+            dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
+            scores = {**self.state.selected, "dev": dataclasses.asdict(dev)}
+            self._keep(network.state_dict(), scores)
+            self.log.write("end", self.state.step, scores=scores)
+            say(f"{self.out / 'best'}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")
+        return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev)
+
+    def _best_f1(self) -> float | None:
+        return self.state.selection.best if self.state.selection.best >= 0 else None
