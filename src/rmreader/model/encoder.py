@@ -62,7 +62,9 @@ class Encoder(nn.Module):
         self.exact_match = inputs.exact_match
         self.pos = nn.Embedding(sizes.pos_tags, inputs.tag_size) if inputs.tags else None
         self.ner = nn.Embedding(sizes.ner_tags, inputs.tag_size) if inputs.tags else None
-        self.mix = ScalarMix(sizes.contextual_layers) if sizes.contextual_layers > 0 else None
+        self.mix = (
+            ScalarMix(sizes.contextual_layers, inputs.contextual_layer_dropout) if sizes.contextual_layers > 0 else None
+        )
         width = sizes.vectors + sizes.contextual_size + inputs.exact_match
         width += 2 * inputs.character_size * inputs.characters + 2 * inputs.tag_size * bool(inputs.tags)
         self.drop = VariationalDropout(config.dropout)

@@ -17,7 +17,7 @@ def heuristic_linear(
     The difference is linear in x and y, so with W = [Wx Wy Wm Ws] the product is (Wx+Ws)x + (Wy−Ws)y + Wm(x∘y):
     a quarter less arithmetic, and a y that is the same at all T steps is multiplied once.
     """
-    Wx, Wy, *rest = weight.split(x.shape[-1], dim=1)
+    Wx, Wy, *rest = weight.chunk(2 + mul + sub, dim=1)
     if sub:
         Ws = rest.pop()
         Wx, Wy = Wx + Ws, Wy - Ws
@@ -42,7 +42,7 @@ class Fusion(nn.Module):
         self.weight = nn.Parameter(torch.empty(heads * size, (2 + mul + sub) * size))  # W_r above W_g
         self.bias = nn.Parameter(torch.zeros(heads * size))
         with torch.no_grad():
-            for head in self.weight.split(size):
+            for head in self.weight.chunk(heads):
                 nn.init.xavier_uniform_(head)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:

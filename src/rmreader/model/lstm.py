@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from rmreader.kernels.lstm import Kernel, bilstm
+from rmreader.kernels.lstm import Kernel, Precision, bilstm
 
 
 class BiLSTM(nn.Module):
@@ -19,15 +19,15 @@ class BiLSTM(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2, 4 * hidden))
         with torch.no_grad():
             for direction in range(2):
-                for gate in self.weight_ih[direction].split(hidden):
+                for gate in self.weight_ih[direction].chunk(4):
                     nn.init.xavier_uniform_(gate)
-                for gate in self.weight_hh[direction].split(hidden):
+                for gate in self.weight_hh[direction].chunk(4):
                     nn.init.orthogonal_(gate)
             self.bias[:, hidden : 2 * hidden] = 1.0  # remember, until taught to forget
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """x [B, T, D], lengths [B] -> every state [B, T, 2H] (0 at padding) and the two final ones [B, 2H]."""
-        precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
+        precision: Precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
         return bilstm(x, lengths, self.weight_ih, self.weight_hh, self.bias, self.kernel, precision)
 
     def extra_repr(self) -> str:
