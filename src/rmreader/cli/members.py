@@ -1,0 +1,55 @@
+"""``rmreader members``: several trainings side by side, one view, one table of what came of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.output import Json, emit_json, note, table
+
+
+@app.command()
+def members(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe, the same for all members.")],
+    train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
+    dev: Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")],
+    out: Annotated[Path, typer.Option(help="Folder with a folder for each member.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change in all members.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many members, seeds 1, 2, 3 …", min=1)] = 4,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:KEY=VALUE,…", help="A variant; may be given again, each runs with every seed."),
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="Members side by side; 0 is all of them.", min=0)] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from every member's last checkpoint.")] = False,
+    json: Json = False,
+) -> None:
+    """Train several members at once on one device: seeds, variants, or both."""
+    from rmreader.config import load_recipe
+    from rmreader.learning.members import train_members, variants
+
+    chosen = variants(vary or (), seeds)
+    settings = load_recipe(recipe, overrides or ())
+    for member in chosen:  # a mistake in any of them is told before the first one starts
+        load_recipe(recipe, [*(overrides or ()), *member.overrides])
+    shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev)]
+    outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume)
+    if json:
+        emit_json([{"name": o.name, "status": o.status, "seconds": o.seconds, "scores": o.scores} for o in outcomes])
+    else:
+        rows = [
+            (o.name, "failed" if o.status else "done", data, score["exact_match"], score["f1"], round(o.seconds))
+            for o in outcomes
+            for data, score in (o.scores or {"": {"exact_match": 0.0, "f1": 0.0}}).items()
+        ]
+        table(rows, ("member", "state", "data", "EM", "F1", "seconds"))
+    for outcome in outcomes:
+        if outcome.status:
+            note(f"{outcome.name}: {outcome.problem}")
+    if any(outcome.status for outcome in outcomes):
+        raise typer.Exit(1)

@@ -1,0 +1,211 @@
+"""Many trainings at once on one GPU: ensemble members, seeds, ablations, as processes side by side.
+
+A training step keeps only a fraction of a large GPU busy, so several share it well. NVIDIA's MPS, started here where
+it is there, lets their kernels run at the same time instead of in turns. Each member is an ordinary ``rmreader train``
+with its own folder, log and checkpoints; this file starts them, watches their logs and shows one view.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmreader.config import Recipe
+from rmreader.errors import UserError
+from rmreader.learning.log import read_log
+
+_CONSOLE = "console.log"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One training among several."""
+
+    name: str
+    """Name of its folder."""
+    overrides: tuple[str, ...]
+    """What distinguishes it, as ``training.seed=2``."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a member ended."""
+
+    name: str
+    status: int
+    """Exit status of its process."""
+    seconds: float
+    scores: dict[str, dict[str, float]]
+    """By name of the data set, as its log has them last."""
+    problem: str = ""
+    """Its last words, where it failed."""
+
+
+def seeds(count: int, first: int = 1) -> list[Member]:
+    """Members that differ in the seed alone."""
+    return [Member(f"seed-{seed}", (f"training.seed={seed}",)) for seed in range(first, first + count)]
+
+
+def variants(descriptions: Sequence[str], count: int) -> list[Member]:
+    """Members from ``NAME:KEY=VALUE,KEY=VALUE`` descriptions, each with ``count`` seeds; seeds alone without any."""
+    if not descriptions:
+        return seeds(count)
+    members = []
+    for description in descriptions:
+        name, colon, settings = description.partition(":")
+        if not colon or not name.strip():
+            raise UserError(
+                f"--vary {description!r}: write it as NAME:KEY=VALUE, for example dot:network.attention=dot."
+            )
+        changes = tuple(part.strip() for part in settings.split(",") if part.strip())
+        for member in seeds(count):
+            members.append(Member(f"{name.strip()}-{member.name}", (*changes, *member.overrides)))
+    return members
+
+
+def train_members(
+    recipe_path: Path,
+    recipe: Recipe,
+    members: Sequence[Member],
+    options: Sequence[str],
+    out: Path,
+    at_once: int = 0,
+    resume: bool = False,
+) -> list[Outcome]:
+    """Train every member into ``out/NAME``, at most ``at_once`` side by side (0: all), and say how each ended.
+
+    ``options`` are the words of ``rmreader train`` that all members share: overrides, --train, --dev.
+    """
+    if len({member.name for member in members}) < len(members):
+        raise UserError("two members have the same name; give each its own.")
+    waiting, running, done = list(members), dict[str, _Process](), list[Outcome]()
+    with _mps(), _view(recipe, members, out) as show:
+        try:
+            while waiting or running:
+                while waiting and (not at_once or len(running) < at_once):
+                    member = waiting.pop(0)
+                    running[member.name] = _Process(member, recipe_path, options, out / member.name, resume)
+                time.sleep(0.5)
+                for process in list(running.values()):
+                    if process.popen.poll() is not None:
+                        done.append(process.outcome())
+                        del running[process.member.name]
+                show(running, done)
+        except KeyboardInterrupt:
+            for process in running.values():  # each finishes its step, writes a checkpoint and leaves
+                process.popen.send_signal(signal.SIGTERM)
+            for process in running.values():
+                process.popen.wait()
+            raise
+    order = {member.name: place for place, member in enumerate(members)}
+    return sorted(done, key=lambda outcome: order[outcome.name])
+
+
+class _Process:
+    """A member at work."""
+
+    def __init__(self, member: Member, recipe_path: Path, options: Sequence[str], out: Path, resume: bool) -> None:
+        self.member, self.out, self.begun = member, out, time.monotonic()
+        out.mkdir(parents=True, exist_ok=True)
+        # A member that was never reached before the whole was stopped has nothing to resume, and none is asked for.
+        again = ["--resume"] if resume and (out / "run").exists() else []
+        words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again]
+        with (out / _CONSOLE).open("ab") as console:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "rmreader", "train", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on as a request to stop
+            )
+
+    def outcome(self) -> Outcome:
+        status = self.popen.returncode
+        lines = (self.out / _CONSOLE).read_text(encoding="utf-8", errors="replace").split("\n") if status else []
+        words = next((line for line in reversed(lines) if line.strip()), "")
+        return Outcome(self.member.name, status, time.monotonic() - self.begun, last_scores(self.out), words)
+
+
+def last_scores(out: Path) -> dict[str, dict[str, float]]:
+    """The newest scores in a run's log."""
+    for event in reversed(read_log(out / "log.jsonl")):
+        if event.get("scores"):
+            return dict(event["scores"])
+    return {}
+
+
+@contextlib.contextmanager
+def _mps() -> Iterator[None]:
+    """NVIDIA's multi-process service, for as long as members run; nothing where it is absent or already there."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="rmreader-mps-") as folder:
+        places = {"CUDA_MPS_PIPE_DIRECTORY": f"{folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{folder}/log"}
+        os.environ.update(places)
+        started = subprocess.run([control, "-d"], capture_output=True, check=False).returncode == 0
+        if not started:
+            for name in places:
+                del os.environ[name]
+        try:
+            yield
+        finally:
+            if started:
+                subprocess.run([control], input=b"quit\n", capture_output=True, check=False)
+                for name in places:
+                    os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _view(recipe: Recipe, members: Sequence[Member], out: Path) -> Iterator[Any]:
+    """One live table of all members; silent where stderr is no terminal."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda running, done: None
+        return
+    with Live(console=console, refresh_per_second=2) as live:
+
+        def show(running: dict[str, _Process], done: list[Outcome]) -> None:
+            live.update(_table(recipe, members, out, running, {outcome.name: outcome for outcome in done}))
+
+        yield show
+
+
+def _table(recipe: Recipe, members: Sequence[Member], out: Path, running: Any, done: dict[str, Outcome]) -> Any:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    table = Table("member", "state", "progress", "epoch", "loss", "questions/s", "scores (EM / F1)")
+    for member in members:
+        events = read_log(out / member.name / "log.jsonl")
+        last: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "train"), {})
+        scores = last_scores(out / member.name)
+        state = "waiting"
+        if member.name in running:
+            state = "training" if last else "starting"
+        elif member.name in done:
+            state = "failed" if done[member.name].status else "done"
+        table.add_row(
+            member.name,
+            state,
+            ProgressBar(total=recipe.training.epochs, completed=last.get("epoch", 0.0), width=20),
+            f"{last.get('epoch', 0.0):.1f}",
+            f"{last['loss']:.3f}" if last else "",
+            f"{last['questions_per_second']:.0f}" if last else "",
+            "  ".join(f"{name} {s['exact_match']:.2f} / {s['f1']:.2f}" for name, s in scores.items()),
+        )
+    return table
