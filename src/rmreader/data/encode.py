@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,9 @@ def encode_file(
         encoded = _view(path, arrays, about)
         try:
             save_arrays(folder, arrays, about)
-            encoded = _view(path, *open_arrays(folder))
-        except (OSError, Damaged) as error:
+            with suppress(Damaged):  # another process is just replacing it
+                encoded = _view(path, *open_arrays(folder))
+        except OSError as error:
             warnings.warn(f"{folder}: the encoding cannot be kept ({error}); it is made anew next time", stacklevel=2)
     if strict and encoded.problems:
         raise UserError(f"{encoded.problems[0]}; mend the row, or read without strict to leave it out.")

@@ -36,8 +36,9 @@ class Encoded:
         return len(self.rows)
 
     def subset(self, indices: NDArray[Any] | Sequence[int]) -> Encoded:
-        """The same data with these questions alone, in this order."""
-        return dataclasses.replace(self, rows=self.rows[np.asarray(indices)])
+        """The same data with these questions alone, in this order; a mask will do."""
+        chosen = np.asarray(indices)
+        return dataclasses.replace(self, rows=self.rows[chosen if len(chosen) else slice(0)])
 
     @cached_property
     def question_lengths(self) -> NDArray[np.int32]:

@@ -34,14 +34,21 @@ def save_arrays(folder: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
             np.save(work / f"{name}.npy", array, allow_pickle=False)
         sums = {name: _checksum(work / f"{name}.npy") for name in arrays}
         (work / "about.json").write_text(json.dumps({"about": about, "checksums": sums}), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            os.rename(work, folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster: its folder is as good
-                raise
+        _move(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _move(work: Path, folder: Path) -> None:
+    """Put the new folder in place, unless another process was faster: its folder is as good."""
+    try:
+        os.rename(work, folder)
+    except OSError:
+        try:
+            open_arrays(folder)
+        except Damaged:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rename(work, folder)
 
 
 def open_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
