@@ -92,7 +92,9 @@ def character_graph(weights: Weights) -> bytes:
 def character_states(layers: Layers, characters: str, lengths: str) -> str:
     """The same as part of a larger graph."""
     letters = layers.g.op("Gather", layers.w["encoder.characters.embedding.weight"], characters)
-    return layers.bilstm("encoder.characters.lstm", letters, lengths)[1]
+    _, last = layers.lstm("encoder.characters.lstm", layers.g.op("Transpose", letters, perm=[1, 0, 2]), lengths)
+    states = layers.g.op("Transpose", last, perm=[1, 0, 2])  # from [2, W, size]
+    return layers.g.op("Reshape", states, np.array([0, -1]))
 
 
 def session(model: bytes, threads: int = 1) -> ort.InferenceSession:

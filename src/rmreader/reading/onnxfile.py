@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 OPSET, IR_VERSION = 18, 9
 _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9}  # TensorProto.DataType
-FLOAT, INT32, INT64 = _TYPES["float32"], _TYPES["int32"], _TYPES["int64"]
+FLOAT = _TYPES["float32"]
 
 Shape = tuple[str | int, ...]  # a name stands for a size that varies
 
