@@ -149,7 +149,7 @@ class Batcher:
                     job.future.set_exception(result)
                 else:
                     job.future.set_result(result)
-            self._wanted = min(len(batch), self.settings.batch)
+            self._wanted = min(len(batch) + len(self.pending), self.settings.batch)
             self.observe(len(batch), seconds)
 
     async def _gather(self) -> None:

@@ -167,17 +167,28 @@ export class Attention {
     const shares = fromQuestion ? Array.from(values.subarray(active.index * cols, (active.index + 1) * cols)) : column();
     const lit = fromQuestion || kind === "self" ? "passage" : "question";
     const top = Math.max(0.01, ...shares.map(Math.abs));
+    for (const word of document.querySelectorAll(".words .active, .words .linked")) word.classList.remove("active", "linked");
     for (const side of ["question", "passage"]) {
       this.#words(side).forEach((word, i) => {
-        word.classList.toggle("active", side === active.side && i === active.index);
-        word.classList.remove("linked");
-        word.tabIndex = (side === active.side ? i === active.index : i === 0) ? 0 : -1;
-        word.style.setProperty("--a", side === lit ? (0.6 * strength(shares[i], top) ** 1.5).toFixed(3) : 0);
-        word.style.setProperty("--tone", signed ? `var(--${shares[i] > 0 ? "gain" : "loss"})` : "var(--tint)");
+        const share = side === lit ? (0.6 * strength(shares[i], top) ** 1.5).toFixed(2) : "0";
+        const tone = signed ? `var(--${shares[i] > 0 ? "gain" : "loss"})` : "var(--tint)";
+        if (word.share !== share) word.style.setProperty("--a", (word.share = share));
+        if (word.tone !== tone && share > 0) word.style.setProperty("--tone", (word.tone = tone));
       });
     }
+    this.#reach(active);
     this.#describe(active, lit, shares, signed, fromQuestion);
     this.#map.cross(fromQuestion ? active.index : null, fromQuestion ? null : active.index);
+  }
+
+  // Of each strip one word takes part in the Tab order: the one looked at, or else the first.
+  #reach(active) {
+    this.#words(active.side)[active.index]?.classList.add("active");
+    for (const word of document.querySelectorAll('.words [tabindex="0"]')) word.tabIndex = -1;
+    for (const side of ["question", "passage"]) {
+      const word = this.#words(side)[side === active.side ? active.index : 0];
+      if (word) word.tabIndex = 0;
+    }
   }
 
   #describe(active, lit, shares, signed, fromQuestion) {

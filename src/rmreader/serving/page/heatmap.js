@@ -28,20 +28,24 @@ function picture(matrix, width, height, colours) {
   }
   const canvas = Object.assign(document.createElement("canvas"), { width: w, height: h });
   const context = canvas.getContext("2d"), image = context.createImageData(w, h);
-  strongest.forEach((value, at) => {
-    const colour = !matrix.signed ? colours.tint : value > 0 ? colours.gain : colours.loss;
-    image.data.set([...colour, 255 * strength(value, matrix.top)], at * 4);
-  });
+  for (let at = 0; at < strongest.length; at++) {
+    const value = strongest[at], [red, green, blue] = !matrix.signed ? colours.tint : value > 0 ? colours.gain : colours.loss;
+    image.data[at * 4] = red;
+    image.data[at * 4 + 1] = green;
+    image.data[at * 4 + 2] = blue;
+    image.data[at * 4 + 3] = 255 * strength(value, matrix.top);
+  }
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
+// An empty canvas of that size in CSS pixels, sharp on any screen.
 function prepare(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  const ratio = window.devicePixelRatio || 1, w = Math.round(width * ratio), h = Math.round(height * ratio);
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
   const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
   context.imageSmoothingEnabled = false;
   return context;
 }
@@ -104,8 +108,11 @@ export class HeatMap {
     const inside = (at, size) => (at !== null && at < size ? at : null);
     this.row = inside(row, this.matrix.rows);
     this.column = inside(column, this.matrix.cols);
-    this.#draw();
-    this.#drawGutter();
+    cancelAnimationFrame(this.frame); // however fast the mouse, one drawing a frame
+    this.frame = requestAnimationFrame(() => {
+      this.#draw();
+      this.#drawGutter();
+    });
   }
 
   #weigh() {

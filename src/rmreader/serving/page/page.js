@@ -152,7 +152,8 @@ async function toggleWhy() {
     await explain();
     $("why-button").setAttribute("aria-expanded", "true");
     $("why-button").textContent = "Hide what it looked at";
-    $("why").scrollIntoView({ block: "start", behavior: "smooth" });
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    $("why").scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
   } catch (error) {
     complain(error);
   } finally {

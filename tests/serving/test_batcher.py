@@ -1,0 +1,198 @@
+"""Questions that wait together are read together, and nobody can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmreader.serving.batcher import Batcher, Full, Job, take
+from rmreader.serving.settings import Settings
+
+
+def asks(passage: str, questions: list[str], count: int) -> list[tuple[str, str, int]]:
+    """Questions about passages of many lengths, and lists of answers of many lengths."""
+    draw = random.Random(7)
+    return [
+        (draw.choice(questions), passage[draw.randrange(100) :] * draw.randint(1, 3), draw.randint(1, 5))
+        for _ in range(count)
+    ]
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    """Equal answers: the same stretches, with scores equal up to the rounding of sums taken in another order."""
+    return [(a.text, a.start, a.end, a.sentence) for a in one] == [
+        (a.text, a.start, a.end, a.sentence) for a in other
+    ] and [a.confidence for a in one] == pytest.approx([a.confidence for a in other], abs=1e-4)
+
+
+def test_batched_answers_equal_single_ones(reader: Any, passage: str, questions: list[str]) -> None:
+    sizes: list[int] = []
+    wanted = asks(passage, questions, 40)
+
+    async def main() -> list[Any]:
+        async with Batcher(reader, Settings(), lambda size, seconds: sizes.append(size)).running() as batcher:
+            return await asyncio.gather(*(batcher.ask([ask]) for ask in wanted))
+
+    for (question, text, top), (answers,) in zip(wanted, asyncio.run(main()), strict=True):
+        assert same(answers, reader.ask(question, text, top=top))
+    assert max(sizes) > 1
+    assert sum(sizes) == len(wanted)
+
+
+def test_a_lone_question_is_never_held_back(reader: Any, passage: str) -> None:
+    async def main() -> float:
+        async with Batcher(reader, Settings(batch_wait=5.0)).running() as batcher:
+            began = time.perf_counter()
+            for _ in range(5):
+                await batcher.ask([("Who?", passage, 1)])
+            return time.perf_counter() - began
+
+    assert asyncio.run(main()) < 4
+
+
+def test_after_a_batch_its_askers_are_waited_for(held: Any, passage: str) -> None:
+    async def client(batcher: Batcher, count: int) -> None:
+        for _ in range(count):
+            await batcher.ask([("Who?", passage, 1)])
+
+    async def main() -> None:
+        async with Batcher(held, Settings(batch_wait=0.5)).running() as batcher:
+            clients = [asyncio.create_task(client(batcher, 5))]
+            await asyncio.to_thread(held.began.wait, 10)
+            clients += [asyncio.create_task(client(batcher, 5)) for _ in range(7)]
+            await asyncio.sleep(0.01)
+            held.gate.set()
+            await asyncio.gather(*clients)
+
+    asyncio.run(main())
+    assert held.batches == [1, 8, 8, 8, 8, 7]  # without waiting: 1, 7, 1, 7, …
+
+
+def test_one_question_cannot_spoil_anothers_answer(reader: Any, passage: str, questions: list[str]) -> None:
+    class Poisoned:
+        def ask_many(self, pairs: Any, *, top: int, batch_size: int) -> Iterator[Any]:
+            pairs = list(pairs)
+            if any(question == "poison" for question, _ in pairs):
+                raise ZeroDivisionError
+            return reader.ask_many(pairs, top=top, batch_size=batch_size)
+
+    async def main() -> list[Any]:
+        async with Batcher(Poisoned(), Settings()).running() as batcher:  # type: ignore[arg-type]
+            texts = [questions[0], "poison", questions[1]]
+            return await asyncio.gather(*(batcher.ask([(q, passage, 1)]) for q in texts), return_exceptions=True)
+
+    first, second, third = asyncio.run(main())
+    assert same(first[0], reader.ask(questions[0], passage))
+    assert isinstance(second, ZeroDivisionError)
+    assert same(third[0], reader.ask(questions[1], passage))
+
+
+def test_a_list_is_accepted_whole_or_not_at_all(held: Any, passage: str) -> None:
+    async def main() -> None:
+        async with Batcher(held, Settings(queue=4, max_items=4, batch=1)).running() as batcher:
+            first = asyncio.create_task(batcher.ask([("Who?", passage, 1)]))
+            await asyncio.to_thread(held.began.wait, 10)
+            three = asyncio.create_task(batcher.ask([("Who?", passage, 1)] * 3))
+            await asyncio.sleep(0)
+            with pytest.raises(Full):
+                await batcher.ask([("Who?", passage, 1)] * 2)
+            assert len(batcher.pending) == 3
+            held.gate.set()
+            assert len(await first) == 1
+            assert len(await three) == 3
+
+    asyncio.run(main())
+
+
+def test_an_asker_who_leaves_takes_his_questions_along(held: Any, passage: str) -> None:
+    async def main() -> None:
+        async with Batcher(held, Settings(batch=1)).running() as batcher:
+            stays = asyncio.create_task(batcher.ask([("Who?", passage, 1)]))
+            await asyncio.to_thread(held.began.wait, 10)
+            leaves = asyncio.create_task(batcher.ask([("What?", passage, 1)] * 5))
+            await asyncio.sleep(0.01)
+            leaves.cancel()
+            await asyncio.gather(leaves, return_exceptions=True)
+            assert batcher.pending == []
+            held.gate.set()
+            assert await stays
+
+    asyncio.run(main())
+    assert held.batches == [1]
+
+
+def test_the_event_loop_never_waits_for_the_reader(held: Any, passage: str) -> None:
+    threads: set[str] = set()
+
+    class Watched:
+        def ask_many(self, pairs: Any, **options: Any) -> Iterator[Any]:
+            threads.add(threading.current_thread().name)
+            return held.ask_many(pairs, **options)
+
+    async def main() -> int:
+        async with Batcher(Watched(), Settings()).running() as batcher:  # type: ignore[arg-type]
+            task, turns = asyncio.create_task(batcher.ask([("Who?", passage, 1)])), 0
+            while turns < 50:
+                await asyncio.sleep(0.001)
+                turns += 1
+            assert not task.done()
+            held.gate.set()
+            await task
+            return turns
+
+    assert asyncio.run(main()) == 50
+    assert threads == {"reader_0"}
+
+
+def jobs(sizes: list[int], explained: set[int] = frozenset()) -> list[Job]:  # type: ignore[assignment]
+    loop = asyncio.new_event_loop()
+    made = [
+        Job("", "", 1, (lambda explanation: explanation) if k in explained else None, size, loop.create_future())
+        for k, size in enumerate(sizes)
+    ]
+    loop.close()
+    return made
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=1, max_size=40),
+    st.integers(1, 16),
+    st.integers(1, 5000),
+    st.sets(st.integers(0, 39), max_size=3),
+)
+def test_every_batch_holds_the_oldest_and_stays_within_its_bounds(
+    sizes: list[int], count: int, characters: int, explained: set[int]
+) -> None:
+    pending = jobs(sizes, explained)
+    everything, seen = list(pending), []
+    while pending:
+        oldest, before = pending[0], len(pending)
+        batch = take(pending, count, characters)
+        assert oldest in batch
+        assert len(batch) + len(pending) == before
+        assert len(batch) <= count
+        assert len(batch) == 1 or len(batch) * max(job.size for job in batch) <= characters
+        assert len(batch) == 1 or all(job.finish is None for job in batch)
+        assert pending == [job for job in everything if job in pending]  # order of arrival is kept
+        seen += batch
+    assert sorted(map(id, seen)) == sorted(map(id, everything))
+
+
+def test_a_batch_takes_what_is_nearest_in_size() -> None:
+    pending = jobs([100, 900, 110, 90, 1000, 105])
+    assert sorted(job.size for job in take(pending, 4, 10**6)) == [90, 100, 105, 110]
+    assert [job.size for job in pending] == [900, 1000]
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().queue = 3  # type: ignore[misc]

@@ -1,0 +1,118 @@
+"""SIGTERM: unready first, then the door closes, what was accepted is answered, and the process ends with 0."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+SERVE = """
+import json, sys
+from rmreader.serving.server import serve
+from rmreader.serving.settings import Settings
+serve(sys.argv[1], Settings(**json.loads(sys.argv[2])))
+"""
+
+
+class Process:
+    """A server in a process of its own, and the lines it logged."""
+
+    def __init__(self, reader_name: str, settings: dict[str, Any]) -> None:
+        command = [sys.executable, "-c", SERVE, reader_name, json.dumps({"port": 0, **settings})]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.lines: list[dict[str, Any]] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(json.loads(line))
+            if self.lines[-1]["event"] == "serving":
+                break
+        self.url = self.lines[-1]["url"]
+
+    def end(self) -> int:
+        """Its exit status, once it has ended by itself."""
+        _, rest = self.process.communicate(timeout=30)
+        self.lines += map(json.loads, rest.splitlines())
+        return self.process.returncode
+
+
+@pytest.fixture
+def launch(reader_name: str) -> Iterator[Callable[..., Process]]:
+    made: list[Process] = []
+
+    def one(**settings: Any) -> Process:
+        made.append(Process(reader_name, settings))
+        return made[-1]
+
+    yield one
+    for server in made:
+        server.process.kill()
+        server.process.wait()
+        assert server.process.stderr is not None
+        server.process.stderr.close()
+
+
+def waiting(url: str) -> float:
+    """Questions in the queue, as /metrics tells."""
+    text = httpx.get(f"{url}/metrics", trust_env=False).text
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("rmreader_waiting_questions "))
+
+
+def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passage: str) -> None:
+    server = launch(batch=1)
+    ask = {"question": "Who was the engineer?", "passage": passage * 40}
+    with ThreadPoolExecutor(12) as pool:
+        answers = [
+            pool.submit(httpx.post, f"{server.url}/v1/answer", json=ask, timeout=30, trust_env=False) for _ in range(12)
+        ]
+        while waiting(server.url) < 11:
+            assert not answers[-1].done()
+            time.sleep(0.002)
+        server.process.send_signal(signal.SIGTERM)
+        assert [answer.result().status_code for answer in answers] == [200] * 12
+        assert len({answer.result().text for answer in answers}) == 1
+        assert all(answer.result().headers["connection"] == "close" for answer in answers[1:])
+    assert server.end() == 0
+    events = [line["event"] for line in server.lines]
+    assert "draining" in events
+    assert events[-1] == "stopped"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/livez", trust_env=False)
+
+
+def test_it_turns_unready_before_the_door_closes(launch: Callable[..., Process], passage: str) -> None:
+    server = launch(drain_delay=0.7)
+    assert httpx.get(f"{server.url}/readyz", trust_env=False).status_code == 200
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.15)
+    unready = httpx.get(f"{server.url}/readyz", trust_env=False)
+    assert unready.status_code == 503
+    assert unready.json()["error"]["code"] == "not_ready"
+    assert httpx.get(f"{server.url}/livez", trust_env=False).status_code == 200
+    ask = {"question": "Who?", "passage": passage}
+    late = httpx.post(f"{server.url}/v1/answer", json=ask, trust_env=False)  # the balancer has not noticed yet
+    assert late.status_code == 200
+    assert server.end() == 0
+
+
+def test_ctrl_c_on_an_idle_server_ends_it_at_once(launch: Callable[..., Process]) -> None:
+    server = launch(drain_delay=30.0)
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGINT)
+    assert server.end() == 0
+    assert time.monotonic() - began < 5
+
+
+def test_a_port_that_is_taken_is_one_sentence(server: Any, reader_name: str) -> None:
+    port = int(server.url.rpartition(":")[2])
+    command = [sys.executable, "-c", SERVE, reader_name, json.dumps({"port": port})]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert f"127.0.0.1:{port}: cannot listen there (Address already in use)" in done.stderr

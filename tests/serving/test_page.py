@@ -1,0 +1,367 @@
+"""The page in a real Chromium: ask, see, choose, look inside, and be told what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.browser
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--no-first-run"]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if not path:
+        pytest.skip("no Chromium on this machine: install the package `chromium`")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Any, server: Any) -> Iterator[Callable[..., Any]]:
+    """Open the page; at the end of the test it must have fetched nothing from elsewhere and thrown nothing."""
+    problems: list[str] = []
+    with contextlib.ExitStack() as stack:
+
+        def one(url: str = "", **options: Any) -> Any:
+            context = chromium.new_context(
+                **{"viewport": {"width": 1180, "height": 900}, "reduced_motion": "reduce", **options}
+            )
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(8000)
+            home = url or server.url
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("request", lambda request: request.url.startswith(home) or problems.append(request.url))
+            page.on("console", lambda line: "Content Security" in line.text and problems.append(line.text))
+            page.goto(home)
+            page.wait_for_selector("#samples button")
+            return page
+
+        yield one
+    assert problems == []
+
+
+def ask(page: Any, question: str, passage: str) -> None:
+    if page.is_visible("#edit"):
+        page.click("#edit")
+    page.fill("#passage", passage)
+    page.fill("#question", question)
+    page.press("#question", "Enter")
+
+
+def look_inside(page: Any) -> None:
+    page.click("#why-button")
+    page.wait_for_selector("#map")
+
+
+def pick(page: Any, name: str, value: Any) -> None:
+    page.click(f"label:has(input[name={name}][value='{value}'])")
+
+
+def tints(page: Any, side: str) -> list[float]:
+    script = "words => words.map(word => Number(word.style.getPropertyValue('--a')))"
+    return list(page.eval_on_selector_all(f"#{side}-words b", script))
+
+
+def test_the_answer_is_highlighted_in_place(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
+    page = visit()
+    for question in questions[:2]:
+        best = reader.ask(question, passage)[0]
+        ask(page, question, passage)
+        page.wait_for_selector(f"#best:has-text({best.text!r})")
+        assert page.text_content("mark") == best.text
+        assert page.text_content("#reading") == passage
+        before = page.evaluate("document.querySelector('mark').previousSibling?.textContent ?? ''")
+        assert len(before) == best.start
+    assert page.get_attribute("#best", "aria-live") == "polite"
+
+
+def test_offsets_survive_characters_beyond_the_basic_plane(visit: Any, reader: Any, passage: str) -> None:
+    text = f"😀𝔘 {passage} 🎈"
+    page = visit()
+    ask(page, "Who was the engineer?", text)
+    page.wait_for_selector("mark")
+    assert page.text_content("mark") == reader.ask("Who was the engineer?", text)[0].text
+    assert page.text_content("#reading") == text
+
+
+def test_choosing_a_candidate_moves_the_highlight(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
+    page = visit()
+    ask(page, questions[0], passage)
+    page.wait_for_selector("mark")
+    expected = reader.ask(questions[0], passage, top=6)
+    rows = page.locator("#answers button")
+    assert [row.locator(".text").text_content() for row in rows.all()] == [answer.text for answer in expected]
+    rows.nth(2).focus()
+    page.keyboard.press("Enter")
+    assert page.text_content("mark") == expected[2].text
+    assert rows.nth(2).get_attribute("aria-pressed") == "true"
+    assert rows.nth(0).get_attribute("aria-pressed") == "false"
+    widths = [row.locator(".bar i").evaluate("bar => bar.getBoundingClientRect().width") for row in rows.all()]
+    page.wait_for_timeout(350)
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_samples_ask_by_themselves(visit: Any) -> None:
+    page = visit()
+    page.click("#samples button >> nth=1")
+    page.wait_for_selector("mark")
+    first = page.text_content("#best")
+    page.click("#suggestions button >> nth=2")
+    page.wait_for_function("text => document.getElementById('best').textContent !== text", arg=first)
+    assert page.input_value("#question") == page.text_content("#suggestions button >> nth=2")
+
+
+def test_hovering_a_word_tints_what_attends_to_it(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
+    page = visit()
+    ask(page, questions[0], passage)
+    page.wait_for_selector("mark")
+    look_inside(page)
+    explained = reader.explain(questions[0], passage)
+    rounds = [np.asarray(one.interactive) for one in explained.rounds]
+    n, m = rounds[0].shape
+    assert page.locator("#question-words b").count() == n
+    assert page.locator("#passage-words b").count() == m
+    page.hover("#question-words b >> nth=1")
+    lit = tints(page, "passage")
+    assert int(np.argmax(lit)) == int(np.argmax(rounds[0][1]))
+    assert max(tints(page, "question")) == 0
+    assert "is looked at most by" in page.text_content("#readout")
+    page.hover("#passage-words b >> nth=4")
+    assert int(np.argmax(tints(page, "question"))) == int(np.argmax(rounds[0][:, 4]))
+    assert f"{round(float(rounds[0][:, 4].max()) * 100)} %" in page.text_content("#readout")
+
+
+def test_self_attention_and_what_reattention_changed(
+    visit: Any, reader: Any, passage: str, questions: list[str]
+) -> None:
+    page = visit()
+    ask(page, questions[0], passage)
+    page.wait_for_selector("mark")
+    look_inside(page)
+    rounds = [np.asarray(getattr(one, "self")) for one in reader.explain(questions[0], passage).rounds]  # noqa: B009
+    assert page.locator("#rounds input").count() == 2 * len(rounds) - 1
+    pick(page, "kind", "self")
+    page.hover("#passage-words b >> nth=5")
+    assert int(np.argmax(tints(page, "passage"))) == int(np.argmax(rounds[0][:, 5]))
+    pick(page, "round", len(rounds))
+    page.hover("#passage-words b >> nth=6")
+    page.hover("#passage-words b >> nth=5")
+    change = (rounds[1] - rounds[0])[:, 5]
+    strongest = int(np.argmax(np.abs(change)))
+    assert int(np.argmax(tints(page, "passage"))) == strongest
+    tone = page.locator("#passage-words b").nth(strongest).evaluate("word => word.style.getPropertyValue('--tone')")
+    assert tone == ("var(--gain)" if change[strongest] > 0 else "var(--loss)")
+    assert "How reattention moved B from round 1 to 2" in page.text_content("#map-title")
+
+
+def test_the_heat_map_is_drawn_and_names_the_cell_under_the_mouse(
+    visit: Any, reader: Any, passage: str, questions: list[str]
+) -> None:
+    page = visit()
+    ask(page, questions[0], passage)
+    page.wait_for_selector("mark")
+    look_inside(page)
+    explained = reader.explain(questions[0], passage)
+    matrix = np.asarray(explained.rounds[0].interactive)
+    n, m = matrix.shape
+    row, column = np.unravel_index(int(matrix.argmax()), matrix.shape)
+    box = page.evaluate("""() => { const map = document.getElementById('map'); map.scrollIntoView({block: 'center'});
+        const box = map.getBoundingClientRect(); return {width: box.width - 34, height: box.height - 74}; }""")
+    page.hover("#map", position={"x": (column + 0.5) * box["width"] / m, "y": 74 + (row + 0.5) * box["height"] / n})
+    across = page.locator("#passage-words b").nth(column).text_content()
+    down = page.locator("#question-words b").nth(row).text_content()
+    assert page.text_content("#cell") == f"“{across}” at “{down}”: {matrix[row, column] * 100:.1f} %"
+    assert page.locator("#passage-words b.linked").count() == 1
+    colours = page.evaluate("""() => { const map = document.getElementById('map'), pixels = map.getContext('2d')
+        .getImageData(0, 74, map.width, map.height - 74).data, seen = new Set();
+        for (let at = 0; at < pixels.length; at += 4) seen.add(pixels.slice(at, at + 4).join()); return seen.size; }""")
+    assert colours > 20
+
+
+def test_everything_can_be_done_from_the_keyboard(visit: Any, passage: str, questions: list[str]) -> None:
+    page = visit()
+    page.focus("#passage")
+    page.keyboard.insert_text(passage)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "question"
+    page.keyboard.insert_text(questions[0])
+    page.keyboard.press("Enter")
+    page.wait_for_selector("mark")
+    for _ in range(12):
+        if page.evaluate("document.activeElement.id") == "why-button":
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#map")
+    for _ in range(3):  # attention, round, question words
+        page.keyboard.press("Tab")
+    focused = "Number(document.activeElement.dataset.index)"
+    assert page.evaluate("document.activeElement.closest('.words').id") == "question-words"
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(focused) == 1
+    assert max(tints(page, "passage")) > 0
+    assert page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "readout"
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    last = page.evaluate(focused)
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(focused) < last - 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "map"
+    page.keyboard.press("ArrowDown")
+    first = page.text_content("#cell")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.text_content("#cell") != first
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none"
+
+
+def test_every_control_has_a_name(visit: Any, passage: str) -> None:
+    page = visit()
+    page.click("#samples button >> nth=0")
+    page.wait_for_selector("mark")
+    look_inside(page)
+    nameless = page.evaluate("""() =>
+        [...document.querySelectorAll('button, input, textarea, canvas:not([aria-hidden])')]
+        .filter(one => !(one.textContent.trim() || one.labels?.length || one.getAttribute('aria-label')))
+        .map(one => one.outerHTML)""")  # fmt: skip
+    assert nameless == []
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "sentence"), [("", "Some text.", "no question yet"), ("Who?", " ", "no passage yet")]
+)
+def test_missing_input_is_a_sentence(visit: Any, question: str, passage: str, sentence: str) -> None:
+    page = visit()
+    ask(page, question, passage)
+    assert sentence in page.text_content("#error:visible")
+    assert page.is_hidden("#result")
+
+
+def test_too_much_text_is_a_sentence(visit: Any, start: Any) -> None:
+    server = start(max_passage=300, max_body=2000)
+    page = visit(server.url)
+    ask(page, "Who?", "word " * 100)
+    assert "500 characters; the most is 300" in page.text_content("#error:visible")
+    ask(page, "Who?", "ö" * 290 + "\\" * 10)
+    page.wait_for_selector("mark")
+    ask(page, "ö" * 1000, "word")  # 2,000 bytes of UTF-8, which only the server counts
+    page.wait_for_selector("#error:visible:has-text('2,000 bytes')")
+    assert page.is_enabled("#ask")
+
+
+def test_a_server_that_is_gone_is_a_sentence(visit: Any, start: Any, passage: str) -> None:
+    server = start()
+    page = visit(server.url)
+    ask(page, "Who?", passage)
+    page.wait_for_selector("mark")
+    server.stop()
+    page.click("#why-button")
+    page.wait_for_selector("#error:visible:has-text('The server does not answer')")
+    page.click("#ask")
+    page.wait_for_selector("#ask:enabled")
+    assert page.text_content("#error:visible") == "The server does not answer. Is it still running?"
+    assert page.text_content("mark")  # the answer there was is still there
+
+
+def test_a_busy_server_is_a_sentence(visit: Any, start: Any, held: Any, passage: str) -> None:
+    page = visit(start(held, deadline=0.3).url)
+    ask(page, "Who?", passage)
+    page.wait_for_selector("#error:visible:has-text('No answer within 0.3 seconds')")
+
+
+def test_a_key_is_asked_for_where_the_server_wants_one(visit: Any, start: Any, passage: str) -> None:
+    page = visit(start(api_key="open-sesame").url)
+    ask(page, "Who?", passage)
+    page.wait_for_selector("#error:visible:has-text('API key')")
+    page.fill("#key", "open-sesame")
+    page.press("#key", "Enter")
+    page.wait_for_selector("mark")
+
+
+def test_a_long_passage_shows_the_attention_round_its_answer(visit: Any, start: Any, passage: str) -> None:
+    page = visit(start(max_explain=600).url)
+    ask(page, "Who was the engineer?", passage * 10)
+    page.wait_for_selector("mark")
+    look_inside(page)
+    assert re.search(r"the \d+ characters round the answer", page.text_content("#why-note"))
+    marked = "".join(
+        page.eval_on_selector_all("#passage-words b.answer", "words => words.map(word => word.textContent)")
+    )
+    assert marked == page.text_content("mark").replace(" ", "")
+
+
+def test_a_phone_never_scrolls_sideways(visit: Any) -> None:
+    page = visit(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    page.tap("#samples button >> nth=3")
+    page.wait_for_selector("mark")
+    page.tap("#why-button")
+    page.wait_for_selector("#map")
+    for kind in ("interactive", "self"):
+        pick(page, "kind", kind)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.tap("#passage-words b >> nth=8")
+    assert (
+        page.locator("#passage-words b.active").text_content() == page.locator("#passage-words b").nth(8).text_content()
+    )
+    small = page.evaluate("[...document.querySelectorAll('main button')].filter(b => b.offsetParent && b.id !== 'edit'"
+                          " && b.getBoundingClientRect().height < 28).map(b => b.outerHTML)")  # fmt: skip
+    assert small == []
+
+
+def luminance(colour: str) -> float:
+    channels = [int(value) / 255 for value in re.findall(r"\d+", colour)[:3]]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_colour_schemes_are_readable(visit: Any, passage: str, scheme: str) -> None:
+    page = visit(color_scheme=scheme)
+    page.click("#samples button >> nth=0")
+    page.wait_for_selector("mark")
+    card = luminance(page.evaluate("getComputedStyle(document.querySelector('.card')).backgroundColor"))
+    assert (card < 0.1) == (scheme == "dark")
+    for selector in ("#reading", ".quiet", "#best", "#edit", "mark", ".primary"):
+        behind = page.evaluate("""selector => { let one = document.querySelector(selector);
+            while (getComputedStyle(one).backgroundColor === 'rgba(0, 0, 0, 0)') one = one.parentElement;
+            return getComputedStyle(one).backgroundColor; }""", selector)  # fmt: skip
+        front = page.evaluate("selector => getComputedStyle(document.querySelector(selector)).color", selector)
+        low, high = sorted((luminance(front), luminance(behind)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, selector
+
+
+@pytest.mark.skipif("RMREADER_SCREENSHOTS" not in os.environ, reason="set RMREADER_SCREENSHOTS=1 to renew docs/images")
+def test_screenshots_for_the_readme(visit: Any) -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+    desktop = {"viewport": {"width": 1180, "height": 900}}
+    for name, options in {"light": desktop, "dark": {**desktop, "color_scheme": "dark"}, "phone": phone}.items():
+        page = visit(**options)
+        page.click("#samples button >> nth=0")
+        page.wait_for_selector("mark")
+        if name != "phone":
+            look_inside(page)
+            page.locator("#question-words b").nth(1).focus()
+            page.mouse.move(5, 5)
+            page.evaluate("scrollTo(0, 0)")
+        page.wait_for_timeout(400)
+        path = IMAGES / f"page-{name}.png"
+        page.screenshot(path=path, full_page=name != "phone")
+        assert path.stat().st_size < 250_000
