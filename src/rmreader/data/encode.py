@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ __all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
 
 _FORMAT = 1
 _CHUNK = 400  # paragraphs a task
+
+_Chunk = list[tuple[int, Paragraph]]  # paragraphs, each with the number of its article
+_Encoding = tuple[list[str], dict[str, NDArray[Any]]]  # vocabulary and arrays
 
 
 def encode_pairs(pairs: Sequence[tuple[str, str]]) -> Encoded:
@@ -116,14 +119,14 @@ def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict
     dataset = read_squad(path, answers_needed=answers_needed)
     paragraphs = [(number, p) for number, article in enumerate(dataset.articles) for p in article.paragraphs]
     chunks = [paragraphs[k : k + _CHUNK] for k in range(0, len(paragraphs), _CHUNK)]
-    parts: list[tuple[list[str], dict[str, NDArray[Any]]]] = []
-    with _executor(workers, len(chunks)) as executor:
-        # Forked before the progress bar starts its thread.
-        results: Iterator[Any] = executor.map(_encode_chunk, chunks) if executor else map(_encode_chunk, chunks)
-        with progress(f"Encoding {path.name}", len(paragraphs), "passages") as advance:
-            for chunk, part in zip(chunks, results, strict=True):
-                parts.append(part)
-                advance(len(chunk))
+    parts: list[_Encoding] = []
+    with (
+        _encoded_chunks(chunks, workers) as encodings,
+        progress(f"Encoding {path.name}", len(paragraphs), "passages") as advance,
+    ):
+        for chunk, part in zip(chunks, encodings, strict=True):
+            parts.append(part)
+            advance(len(chunk))
     vocabulary, arrays = _join(parts)
     questions = [question for _, question in dataset.questions()]
     texts = {
@@ -140,17 +143,32 @@ def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict
     return arrays, {"words": len(vocabulary), "problems": problems}
 
 
-def _executor(workers: int | None, chunks: int) -> Any:
-    """Processes where they pay. Only Linux forks them safely; elsewhere they would run the caller's script again."""
+@contextmanager
+def _encoded_chunks(chunks: list[_Chunk], workers: int | None) -> Iterator[Iterator[_Encoding]]:
+    """The chunks' encodings in order, by several processes where that pays.
+
+    Processes are forked, so that they have the chunks without a copy, before the progress bar starts its thread. Only
+    Linux forks safely; elsewhere new processes would run the caller's script again, and one is quick enough.
+    """
     if workers is None:
         workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    workers = min(workers, chunks, 16)
-    if workers < 2 or chunks < 8 or sys.platform != "linux":
-        return nullcontext()
+    workers = min(workers, len(chunks), 16)
+    if workers < 2 or len(chunks) < 8 or sys.platform != "linux":
+        yield map(_encode_chunk, chunks)
+        return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(workers, mp_context=fork, initializer=_inherited.extend, initargs=(chunks,)) as executor:
+        yield executor.map(_encode_inherited, range(len(chunks)))
+
+
+_inherited: list[_Chunk] = []  # in a worker process: what it has from its parent
+
+
+def _encode_inherited(number: int) -> _Encoding:
+    return _encode_chunk(_inherited[number])
 
 
 class _Part:
@@ -192,7 +210,7 @@ class _Part:
         }
 
 
-def _encode_chunk(paragraphs: list[tuple[int, Paragraph]]) -> tuple[list[str], dict[str, NDArray[Any]]]:
+def _encode_chunk(paragraphs: _Chunk) -> _Encoding:
     """Vocabulary and arrays of some paragraphs, each with the number of its article."""
     part = _Part()
     articles: list[int] = []
@@ -224,7 +242,7 @@ def answer_span(starts: Sequence[int], ends: Sequence[int], answers: Sequence[Re
     return covering
 
 
-def _join(parts: list[tuple[list[str], dict[str, NDArray[Any]]]]) -> tuple[list[str], dict[str, NDArray[Any]]]:
+def _join(parts: list[_Encoding]) -> _Encoding:
     """One vocabulary and one set of arrays; the same whatever way the work was divided."""
     index: defaultdict[str, int] = defaultdict(count(1).__next__)
     joined: defaultdict[str, list[NDArray[Any]]] = defaultdict(list)
