@@ -135,6 +135,8 @@ class Training:
     """Weights of ML and reinforcement: learned variances (Eq. 11), or fixed by reward_weight."""
     reward_weight: float = 1.0
     """With fixed task weights: weight of the reinforcement term beside ML's 1."""
+    holdout_seed: int = -1
+    """Seed of the choice of held-out articles; -1 takes training.seed. With init, give that of the run started from."""
 
 
 @dataclass(frozen=True)

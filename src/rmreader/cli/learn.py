@@ -25,6 +25,7 @@ def train(
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, cuda:1 …; the GPU by default, where there is one.")
     ] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="Log the scores on dev at every evaluation too.")] = False,
 ) -> None:
     """Train a reader on SQuAD-format data; a killed run goes on with --resume."""
     from rmreader.config import load_recipe
@@ -32,7 +33,7 @@ def train(
     settings = load_recipe(recipe, overrides or ())
     from rmreader.learning.trainer import train as run
 
-    run(settings, train, dev, out, resume=resume, device=device)
+    run(settings, train, dev, out, resume=resume, device=device, curve=curve)
     typer.echo(out / "best")
 
 

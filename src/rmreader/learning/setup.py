@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rmreader.config import Recipe
+from rmreader.config import Recipe, Training
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
@@ -55,7 +55,7 @@ def prepare(
     device = pick_device(device_name)
     encoded = encode_file(train_path, cache_dir)
     dev = encode_file(dev_path, cache_dir) if dev_path else None
-    learned, held = split(encoded, recipe.training.holdout, recipe.training.seed)
+    learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training))
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
@@ -89,6 +89,11 @@ def prepare(
         train_sha256=train_sha256,
         read_every=50 if device.type == "cuda" else 1,
     )
+
+
+def split_seed(training: Training) -> int:
+    """The seed that chooses the held-out articles."""
+    return training.seed if training.holdout_seed < 0 else training.holdout_seed
 
 
 def pick_device(name: str | None) -> torch.device:
