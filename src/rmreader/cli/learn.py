@@ -16,16 +16,16 @@ from rmreader.cli.output import Json, emit_json, table
 def train(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe; the folder recipes/ holds several.")],
     train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
-    dev: Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")],
     out: Annotated[Path, typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/.")],
+    dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 …; the GPU by default, where there is one.")
-    ] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="Log the scores on dev at every evaluation too.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; else the GPU, where there is one.")] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation too.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")] = False,
+    json: Json = False,
 ) -> None:
     """Train a reader on SQuAD-format data; a killed run goes on with --resume."""
     from rmreader.config import load_recipe
@@ -33,8 +33,17 @@ def train(
     settings = load_recipe(recipe, overrides or ())
     from rmreader.learning.trainer import train as run
 
-    run(settings, train, dev, out, resume=resume, device=device, curve=curve)
-    typer.echo(out / "best")
+    result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
+    if not result.finished:  # it has saved itself and said how to go on
+        raise typer.Exit(130)
+    if json:
+        emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
+        return
+    if result.selection is not None:
+        typer.echo(f"F1 on held-out articles {result.selection:.3f}")
+    if result.dev is not None:
+        table([("dev", *dataclasses.astuple(result.dev))], ("", "exact match", "F1", "questions"))
+    typer.echo(result.best)
 
 
 @app.command()
