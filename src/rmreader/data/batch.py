@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rmreader.text.words import Words
 
@@ -42,7 +42,7 @@ class Batch(Generic[A]):
 
     def map(self, change: Callable[[A], B]) -> Batch[B]:
         """The same batch with ``change`` applied to every array."""
-        fields = {}
+        fields: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             fields[name] = None if value is None else value.map(change) if isinstance(value, Words) else change(value)
