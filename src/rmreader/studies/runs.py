@@ -1,0 +1,112 @@
+"""The trainings of a study: started side by side, gone on with where they stopped, and never done twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmreader.config import Recipe, recipe_from, save_recipe, to_tree
+from rmreader.errors import UserError
+from rmreader.learning.checkpoint import sha256
+from rmreader.learning.log import read_log, say
+from rmreader.learning.members import Member, train_members
+
+SECOND_STAGE = (
+    "training.rate=1e-4",
+    "training.warmup=0",
+    "training.schedule=halve",
+    "training.patience=1000",
+    "training.epochs=4",
+    "training.evaluate_every=0.5",
+)
+"""How training goes on after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
+ends a run early, so that all objectives get the same budget."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all trainings of a study share."""
+
+    train: Path
+    dev: Path
+    out: Path
+    device: str | None = None
+    at_once: int = 4
+    """Trainings side by side; 0 is all of them."""
+    curve: bool = False
+    """Score dev at every evaluation."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training that came to its end."""
+
+    folder: Path
+    dev: dict[str, float]
+    """Scores of its reader on dev."""
+
+    @property
+    def score(self) -> tuple[float, float]:
+        """EM and F1 on dev."""
+        return self.dev["exact_match"], self.dev["f1"]
+
+    @property
+    def reader(self) -> Path:
+        """The reader folder."""
+        return self.folder / "best"
+
+
+def claim(job: Job, study: str, recipe: Recipe, **more: str) -> None:
+    """Make the study's folder ours: new, or holding the same study of the same files."""
+    about: dict[str, Any] = {"study": study, "train": sha256(job.train), "dev": sha256(job.dev), **more}
+    about |= {f"{s}.{key}": value for s, values in to_tree(recipe).items() for key, value in values.items()}
+    about = json.loads(json.dumps(about))
+    path = job.out / "study.json"
+    if path.is_file():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if changed := [key for key in about if before.get(key) != about[key]]:
+            key = changed[0]
+            raise UserError(
+                f"{job.out}: holds a study that began otherwise: {key} was {before.get(key)}, is {about[key]}; "
+                "give another folder, or start it as before."
+            )
+        return
+    job.out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Run], list[str]]:
+    """Train the members that are not finished into ``out/STAGE/NAME``: all that are by then, and why others are not."""
+    folder = job.out / stage
+    for member in members:  # a mistake in any of them is told before the first one starts
+        recipe_from(to_tree(recipe), member.overrides)
+    waiting = [member for member in members if finished(folder / member.name) is None]
+    if done := len(members) - len(waiting):
+        say(f"{folder}: {done} of {len(members)} trainings are finished already.")
+    problems = []
+    if waiting:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_recipe(recipe, folder / "recipe.yaml")
+        options = ["--train", str(job.train), "--dev", str(job.dev)]
+        options += ["--device", job.device] if job.device else []
+        options += ["--curve"] if job.curve else []
+        outcomes = train_members(folder / "recipe.yaml", recipe, waiting, options, folder, job.at_once, resume=True)
+        problems = [f"{stage}/{o.name}: {o.problem or 'it was stopped'}" for o in outcomes if o.status]
+    runs = {member.name: finished(folder / member.name) for member in members}
+    return {name: run for name, run in runs.items() if run is not None}, problems
+
+
+def finished(folder: Path) -> Run | None:
+    """The run in a folder, if it came to its end."""
+    for event in reversed(read_log(folder / "log.jsonl")):
+        if event["event"] == "end" and (folder / "best").is_dir():
+            return Run(folder, dict(event["scores"]["dev"]))
+    return None
+
+
+def evaluations(folder: Path) -> list[Mapping[str, Any]]:
+    """What a run logged at its evaluations."""
+    return [event for event in read_log(folder / "log.jsonl") if event["event"] == "evaluation"]
