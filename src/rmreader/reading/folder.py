@@ -56,7 +56,9 @@ def find(name_or_path: str | Path) -> Path:
         if (path / MANIFEST).is_file():
             return path
     if Path(name_or_path).exists():
-        raise UserError(f"{name_or_path}: not a reader's folder, it has no {MANIFEST}; training leaves one in OUT/best.")
+        raise UserError(
+            f"{name_or_path}: not a reader's folder, it has no {MANIFEST}; training leaves one in OUT/best."
+        )
     names = ", ".join(sorted(path.parent.name for path in SHIPPED.glob(f"*/{MANIFEST}"))) or "none"
     raise UserError(f"{name_or_path}: no such reader; shipped are: {names}; or give a reader's folder.")
 

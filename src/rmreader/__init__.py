@@ -1,0 +1,30 @@
+"""Give it a passage and a question, it points at the answer: the Reinforced Mnemonic Reader (Hu et al., IJCAI 2018).
+
+>>> from rmreader import Reader
+>>> Reader.load().ask("Who wrote it?", "The letter was written by Ada Lovelace.")[0].text
+'Ada Lovelace'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmreader.errors import UserError
+
+if TYPE_CHECKING:
+    from rmreader.reading.reader import Answer, Explanation, Reader
+
+__all__ = ["Answer", "Explanation", "Reader", "UserError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, fetched when first used, so that importing the package costs nothing."""
+    if name in ("Answer", "Explanation", "Reader"):
+        from rmreader.reading import reader
+
+        return getattr(reader, name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("rmreader")
+    raise AttributeError(f"module 'rmreader' has no attribute {name!r}")

@@ -1,0 +1,61 @@
+"""What a reader gives: answers, and the attention behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.text.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A stretch of the passage: ``text == passage[start:end]``."""
+
+    text: str
+    start: int
+    """First character."""
+    end: int
+    """Behind the last character."""
+    score: float
+    """log p(A), Eq. 6: comparable between the answers to one question."""
+    confidence: float
+    """Calibrated probability that this is the answer, among all spans of the passage."""
+    sentence: str
+    """The sentence around it."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What one round attended to; every column sums to 1."""
+
+    interactive: NDArray[np.float32]
+    """[n, m]: softmax(E_:j), question words (rows) as seen by passage word j (columns)."""
+    self: NDArray[np.float32]
+    """[m, m]: softmax(B_:j), passage words (rows) as seen by passage word j."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The attention of every round, by token.
+
+    Of a passage longer than the reader's window, the window with the best answer is explained: ``passage`` then holds
+    that window's tokens, at their places in the whole passage.
+    """
+
+    question: Tokens
+    passage: Tokens
+    rounds: list[Attention]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``."""
+
+        def words(tokens: Tokens) -> list[dict[str, Any]]:
+            triples = zip(tokens.words, tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+            return [{"text": text, "start": start, "end": end} for text, start, end in triples]
+
+        rounds = [{"interactive": one.interactive.tolist(), "self": one.self.tolist()} for one in self.rounds]
+        return {"question": words(self.question), "passage": words(self.passage), "rounds": rounds}

@@ -1,0 +1,231 @@
+"""What runs the network: ONNX Runtime, without torch; or torch, for readers with tags or a contextual encoder."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+from rmreader.reading.folder import Folder
+from rmreader.text.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+    from rmreader.reading.inputs import WordInputs
+
+MOST_THREADS = 8
+_AHEAD = 8  # batches that a batching engine sorts by length before it reads them
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A question and a passage (or a window of one), at least one token each."""
+
+    question: str
+    context: str
+    question_words: Sequence[str]
+    context_words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Logits of where the answer starts and ends, [m] each."""
+
+    start: NDArray[np.float32]
+    end: NDArray[np.float32]
+
+
+Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # E [n, m] and B [m, m] of each, unnormalised
+
+
+class Engine(Protocol):
+    """What a Reader asks of the thing that runs its network."""
+
+    def read(self, pair: Pair) -> Scores:
+        """Read one question, as fast as can be."""
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        """Read many, in order, never far ahead of what was asked for."""
+
+    def attend(self, pair: Pair) -> Rounds:
+        """The attentions of one question."""
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class OnnxEngine:
+    """One question at a time in the graph of ``graph.py``; many of them side by side in threads."""
+
+    def __init__(self, folder: Folder, lexicon: Lexicon, precision: str, threads: int) -> None:
+        self.folder, self.precision, self.threads = folder, precision, threads
+        from rmreader.reading.graph import reader_graph
+        from rmreader.reading.inputs import WordInputs
+
+        weights, recipe = folder.weights(), folder.recipe
+        try:
+            self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
+            self._model = reader_graph(weights, recipe.network, int8=precision == "int8")
+        except (KeyError, ValueError) as error:
+            why = " ".join(str(error).split())
+            raise UserError(f"{folder.path}: the weights do not fit recipe.yaml ({why}); restore the folder.") from None
+
+    @cached_property
+    def _alone(self) -> ort.InferenceSession:
+        """For one question: a second thread takes half of the large products."""
+        return self._session(min(2, self.threads))
+
+    @cached_property
+    def _beside(self) -> ort.InferenceSession:
+        """For many: each has a thread to itself."""
+        return self._session(1) if self.threads > 1 else self._alone
+
+    @cached_property
+    def _explaining(self) -> ort.InferenceSession:
+        from rmreader.reading.graph import reader_graph
+        from rmreader.reading.inputs import session
+
+        return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
+
+    def _session(self, threads: int) -> ort.InferenceSession:
+        from rmreader.reading.inputs import session
+
+        return session(self._model, threads)
+
+    def read(self, pair: Pair) -> Scores:
+        """Read one question."""
+        return self._run(self._alone, pair)
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        """Read many, a few ahead of what is asked for."""
+        pairs = iter(pairs)
+        first = list(islice(pairs, 2))
+        if len(first) < 2 or self.threads == 1:
+            yield from map(self.read, first)
+            yield from map(self.read, pairs)
+            return
+        session = self._beside
+        with ThreadPoolExecutor(self.threads, "reading") as pool:
+            ahead: deque[Future[Scores]] = deque(pool.submit(self._run, session, pair) for pair in first)
+            try:
+                for pair in pairs:
+                    ahead.append(pool.submit(self._run, session, pair))
+                    if len(ahead) > 4 * self.threads:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+            finally:
+                for future in ahead:
+                    future.cancel()
+
+    def attend(self, pair: Pair) -> Rounds:
+        """The attentions of one question, in float whatever the precision."""
+        _, _, *rounds = self._explaining.run(None, self._inputs(pair))
+        return list(zip(rounds[::2], rounds[1::2], strict=True))
+
+    def _run(self, session: ort.InferenceSession, pair: Pair) -> Scores:
+        return Scores(*session.run(None, self._inputs(pair)))
+
+    def _inputs(self, pair: Pair) -> dict[str, NDArray[np.float32]]:
+        """Input vectors x of both texts: [word vector; character states; exact match]."""
+        n, width = len(pair.question_words), self.words.width
+        matched = self.folder.recipe.inputs.exact_match
+        both = np.empty((n + len(pair.context_words), width + matched), np.float32)
+        keys = self.words.look_up([*pair.question_words, *pair.context_words], both[:, :width])
+        if matched:
+            both[:n, width] = np.isin(keys[:n], keys[n:])
+            both[n:, width] = np.isin(keys[n:], keys[:n])
+        return {"question": both[:n], "context": both[n:]}
+
+
+class TorchEngine:
+    """The network itself, on batches of questions of about the same length."""
+
+    def __init__(self, folder: Folder, lexicon: Lexicon, device: str | None = None) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise UserError(
+                f"{folder.path}: this reader's tags or contextual encoder need torch; pip install 'rmreader[train]'."
+            ) from None
+        from rmreader.learning.readerfolder import load_network
+
+        self.lexicon = lexicon
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.network, _, _ = load_network(folder.path, self.device)
+
+    def read(self, pair: Pair) -> Scores:
+        """Read one question."""
+        return self._run([pair])[0]
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        """Read many, sorted by length a few batches at a time."""
+        pairs = iter(pairs)
+        while ahead := list(islice(pairs, _AHEAD * batch_size)):
+            order = sorted(range(len(ahead)), key=lambda k: len(ahead[k].context_words))
+            found: dict[int, Scores] = {}
+            for begin in range(0, len(order), batch_size):
+                chosen = order[begin : begin + batch_size]
+                found.update(zip(chosen, self._run([ahead[k] for k in chosen]), strict=True))
+            for k in range(len(ahead)):
+                yield found.pop(k)
+
+    def attend(self, pair: Pair) -> Rounds:
+        """The attentions of one question."""
+        (rounds, _), _ = self._forward([pair], keep_attention=True)
+        return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in rounds]
+
+    def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
+        _, logits = self._forward(pairs)
+        start, end = (part.float().cpu().numpy() for part in logits)
+        lengths = [len(pair.context_words) for pair in pairs]
+        return [Scores(start[k, :m], end[k, :m]) for k, m in enumerate(lengths)]
+
+    def _forward(self, pairs: Sequence[Pair], keep_attention: bool = False) -> tuple[Any, list[Any]]:
+        """The network's pointers, and the logits behind them, which windows are compared by."""
+        import torch
+
+        from rmreader.data.encode import encode_pairs
+        from rmreader.learning.feed import Feed
+
+        encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
+        feed = Feed(encoded, self.lexicon, self.device)
+        logits: list[Any] = []
+        scorers = (self.network.pointer.start, self.network.pointer.end)
+        hooks = [scorer.register_forward_hook(lambda *given: logits.append(given[2])) for scorer in scorers]
+        try:
+            with torch.inference_mode():
+                ((_, batch),) = feed.batches([np.arange(len(pairs))])
+                return self.network(feed.fill(batch), keep_attention=keep_attention), logits
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+
+def make_engine(
+    folder: Folder,
+    lexicon: Lexicon,
+    engine: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+) -> Engine:
+    """The engine a reader needs: torch where it has tags or a contextual encoder, ONNX Runtime for all others."""
+    inputs = folder.recipe.inputs
+    needs_torch = bool(inputs.tags or inputs.contextual)
+    if engine == "torch" or (engine is None and needs_torch):
+        return TorchEngine(folder, lexicon)
+    if needs_torch:
+        raise UserError(f"{folder.path}: a reader with tags or a contextual encoder runs in torch alone.")
+    return OnnxEngine(folder, lexicon, precision or folder.precision, threads or min(cores(), MOST_THREADS))

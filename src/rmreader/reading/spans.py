@@ -1,0 +1,49 @@
+"""Answers off the pointers, in NumPy: the best spans i ≤ j < i + L by p₁(i)·p₂(j), Eq. 6."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+
+def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float64]:
+    """[starts, L]: start(i) + end(i+l) of the span of l + 1 words from word i; -inf where it would leave the passage.
+
+    ``start`` may be shorter than ``end``: then only spans that begin in its part are scored.
+    """
+    width = min(max_length, len(end))
+    padded = np.concatenate([end, np.full(width - 1, -np.inf)])
+    return np.asarray(start[:, None].astype(np.float64) + sliding_window_view(padded, width)[: len(start)])
+
+
+def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The k best of ``span_scores``, best first: starts, ends (inclusive), scores. Of two equals the earlier is first.
+
+    Fewer than k where there are not so many spans.
+    """
+    flat = scores.ravel()
+    k = min(k, int(np.isfinite(flat).sum()))
+    if k == 0:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0)
+    floor = np.partition(flat, -k)[-k]
+    candidates = np.flatnonzero(flat >= floor)  # with every span that ties for the last place
+    chosen = candidates[np.argsort(-flat[candidates], kind="stable")[:k]]
+    starts, lengths = np.divmod(chosen, scores.shape[1])
+    return starts, starts + lengths, flat[chosen]
+
+
+def log_softmax(logits: Floats) -> NDArray[np.float64]:
+    """Logits as log-probabilities."""
+    return np.asarray(logits.astype(np.float64) - log_sum(logits))
+
+
+def log_sum(logits: Floats) -> float:
+    """log Σ exp, whatever the size of the logits; -inf of none."""
+    top = float(logits.max(initial=-np.inf))
+    return top + float(np.log(np.exp(logits.astype(np.float64) - top).sum())) if np.isfinite(top) else top

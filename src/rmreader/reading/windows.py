@@ -1,0 +1,35 @@
+"""Passages longer than the network reads well, in overlapping windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+WINDOW = 400  # tokens; what networks are trained on at most (training.max_context)
+CONTEXT = 48  # tokens that a window shows beyond any answer it may give
+
+
+@dataclass(frozen=True)
+class Window:
+    """Reads the tokens [begin, end) and gives the answers that start in [first, last)."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+def windows(length: int, max_length: int, window: int = WINDOW) -> list[Window]:
+    """Windows over ``length`` tokens for answers of up to ``max_length``: one where all fits.
+
+    Every start belongs to exactly one window, so no answer is given twice; the whole answer lies in that window, with
+    ``CONTEXT`` tokens on either side unless the passage itself ends there.
+    """
+    margin = max_length + CONTEXT
+    window = max(window, 4 * margin)  # no less than half of a window is new text
+    if length <= window:
+        return [Window(0, length, 0, length)] if length else []
+    begins = [*range(0, length - window, window - 2 * margin), length - window]
+    # two neighbours share at least 2·margin tokens; the later one answers from the middle of what they share
+    cuts = [0, *((after + before + window) // 2 for before, after in pairwise(begins)), length]
+    return [Window(b, b + window, cuts[k], cuts[k + 1]) for k, b in enumerate(begins)]
