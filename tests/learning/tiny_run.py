@@ -21,9 +21,9 @@ import torch
 from rmreader.config import Recipe, recipe_from
 from rmreader.learning.trainer import train
 
-PEOPLE = "Ada Grace Alan Emmy Noor Kofi Mei Lars Ines Olga".split()
-PLACES = "London Accra Oslo Lima Kyoto Turin Cairo Quito".split()
-THINGS = "a red clock|the first engine|three maps|an old theory|a bridge".split("|")
+PEOPLE = ["Ada", "Grace", "Alan", "Emmy", "Noor", "Kofi", "Mei", "Lars", "Ines", "Olga"]
+PLACES = ["London", "Accra", "Oslo", "Lima", "Kyoto", "Turin", "Cairo", "Quito"]
+THINGS = ["a red clock", "the first engine", "three maps", "an old theory", "a bridge"]
 
 
 def write_data(folder: Path, articles: int = 6) -> None:
@@ -33,7 +33,8 @@ def write_data(folder: Path, articles: int = 6) -> None:
     for name, count in (("train.json", articles), ("dev.json", 2)):
         data = [{"title": f"{name} {k}", "paragraphs": [_paragraph(generator, f"{name}-{k}")]} for k in range(count)]
         (folder / name).write_text(json.dumps({"version": "1.1", "data": data}), encoding="utf-8")
-    words = sorted({*PEOPLE[1:], *PLACES[1:], *"a the in made was it where who what . ? first red".split()})
+    common = ("a", "the", "in", "made", "was", "it", "where", "who", "what", ".", "?", "first", "red")
+    words = sorted({*PEOPLE[1:], *PLACES[1:], *common})
     lines = [" ".join([word, *(f"{generator.gauss(0, 1):.3f}" for _ in range(5))]) for word in words]
     (folder / "vectors.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -80,6 +81,7 @@ def slow_writes(seconds: float = 0.01) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    print("ready", flush=True)
     folder, out, *rest = sys.argv[1:]
     if "--slow-writes" in rest:
         rest.remove("--slow-writes")

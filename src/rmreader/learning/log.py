@@ -21,20 +21,18 @@ class Log:
     def __init__(self, path: Path, tensorboard: bool = False) -> None:
         self.path = path
         self._board: Any = _board(path.parent / "tensorboard") if tensorboard else None
-        self._file = path.open("a", encoding="utf-8")
 
     def write(self, event: str, step: int, **fields: Any) -> None:
         """Record an event; it is in the file when this returns."""
-        self._file.write(json.dumps({"event": event, "step": step, **fields}) + "\n")
-        self._file.flush()
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"event": event, "step": step, **fields}) + "\n")
         if self._board is not None:
             for name, value in fields.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(f"{event}/{name}", value, step)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Finish the curves."""
         if self._board is not None:
             self._board.close()
 

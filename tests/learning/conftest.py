@@ -1,0 +1,61 @@
+"""A tiny data set and recipe for whole training runs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmreader.config import Recipe
+from rmreader.learning.setup import Setup, prepare
+
+SCRIPT = Path(__file__).with_name("tiny_run.py")
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """The tiny data set: where it is, its recipe, and a run prepared in-process."""
+
+    folder: Path
+    script: Path
+    module: Any
+
+    def recipe(self, *overrides: str) -> Recipe:
+        recipe: Recipe = self.module.tiny_recipe(self.folder, *overrides)
+        return recipe
+
+    def setup(self, out: Path, *overrides: str, resume: bool = False, dev: bool = False) -> Setup:
+        dev_path = self.folder / "dev.json" if dev else None
+        recipe = self.recipe(*overrides)
+        return prepare(recipe, self.folder / "train.json", dev_path, out, resume, "cpu", self.folder)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    spec = importlib.util.spec_from_file_location("tiny_run", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder = tmp_path_factory.mktemp("tiny")
+    module.write_data(folder)
+    return Tiny(folder, SCRIPT, module)
+
+
+@pytest.fixture
+def stop_after() -> Callable[[int], Any]:
+    """A stop that is asked for once it has been looked at this often (twice or thrice a step)."""
+
+    class StopAfter:
+        def __init__(self, looks: int) -> None:
+            self.looks = looks
+
+        def __bool__(self) -> bool:
+            self.looks -= 1
+            return self.looks < 0
+
+    return StopAfter

@@ -1,0 +1,307 @@
+"""Whole runs on tiny data: resuming, choosing, keeping, refusing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rmreader.data.batch import Batch
+from rmreader.errors import UserError
+from rmreader.learning import readerfolder
+from rmreader.learning.checkpoint import load_checkpoint
+from rmreader.learning.evaluate import evaluate
+from rmreader.learning.feed import Feed, split
+from rmreader.learning.log import read_log
+from rmreader.learning.outfolder import Stop
+from rmreader.learning.step import Learner
+from rmreader.learning.trainer import Run, train
+
+STAGES = {
+    "ml": (),
+    "scst": ("training.objective=scst", "training.sampler=plain", "training.schedule=anneal"),
+    "dcrl": ("training.objective=dcrl", "training.top_k=4"),
+}
+QUICK = "training.checkpoint_every=1000"
+
+
+def events(out: Path, kind: str) -> list[dict[str, Any]]:
+    return [event for event in read_log(out / "log.jsonl") if event["event"] == kind]
+
+
+def finished(tiny: Any, out: Path, *overrides: str, dev: bool = False, curve: bool = False) -> Run:
+    run = Run(tiny.setup(out, *overrides, dev=dev), curve=curve)
+    assert run.go(Stop()).finished
+    return run
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_stopped_and_resumed_runs_end_in_the_same_bits(
+    tiny: Any, tmp_path: Path, stop_after: Callable[[int], Any], stage: str
+) -> None:
+    whole = finished(tiny, tmp_path / "whole", *STAGES[stage])
+    for looks in (5, 16, 17, 12, 10**6):  # stops before, at and after evaluations
+        setup = tiny.setup(tmp_path / "parts", *STAGES[stage], resume=True)
+        result = Run(setup).go(stop_after(looks))
+    assert result.finished
+    tensors, state = load_checkpoint(tmp_path / "whole" / "last")
+    again, state_again = load_checkpoint(tmp_path / "parts" / "last")
+    assert state == state_again  # selection, halvings, reward statistics, position
+    assert tensors.keys() == again.keys()
+    assert all(torch.equal(tensors[name], again[name]) for name in tensors)
+    names = ("loss", "ml", "reward_sample", "suppressed", "sigma_a", "sigma_b", "gamma", "halvings", "scores")
+    for one, two in zip(*(events(tmp_path / out, "evaluation") for out in ("whole", "parts")), strict=True):
+        assert [one.get(name) for name in names] == [two.get(name) for name in names]
+    best, best_again = (load_file(tmp_path / out / "best" / "weights.safetensors") for out in ("whole", "parts"))
+    assert all(torch.equal(best[name], best_again[name]) for name in best)
+    assert any(name.startswith("adam.") for name in tensors)
+    assert whole.state.step == whole.total
+
+
+def test_resume_remembers_the_best_score_of_before(tiny: Any, tmp_path: Path, stop_after: Callable[[int], Any]) -> None:
+    still = ("training.rate=1e-12", "training.ema=0")  # every evaluation scores the same: the first stays the best
+    Run(tiny.setup(tmp_path, *still)).go(stop_after(30))
+    before = json.loads((tmp_path / "last" / "state.json").read_text())
+    assert before["selection"]["best_step"] == 6 < before["step"]
+    kept = (tmp_path / "best" / "reader.json").stat().st_mtime_ns
+    run = Run(tiny.setup(tmp_path, *still, resume=True))
+    assert run.go(Stop()).finished
+    assert run.state.selection.best_step == 6
+    assert run.state.selection.halvings == len(events(tmp_path, "evaluation")) - 1
+    assert (tmp_path / "best" / "reader.json").stat().st_mtime_ns == kept
+
+
+def test_weights_that_were_evaluated_are_the_weights_that_are_saved(tiny: Any, tmp_path: Path) -> None:
+    """With a slow average the two differ much: the average must be scored, and the average saved."""
+    settings = ("training.ema=0.99", "training.rate=0.02", "training.holdout=0.4", "training.epochs=6")
+    run = finished(tiny, tmp_path, *settings)
+    saved = load_file(tmp_path / "best" / "weights.safetensors")
+    network, _, recipe = readerfolder.load_network(tmp_path / "best")
+    scores = dataclasses.asdict(evaluate(network, run.setup.selection, recipe.decoding.max_length))
+    assert scores == run.state.selected["selection"]
+    last, _ = load_checkpoint(tmp_path / "last")
+    last_evaluation = events(tmp_path, "evaluation")[-1]
+    if last_evaluation["step"] == run.state.selection.best_step:
+        assert all(torch.equal(saved[name], last[f"average.{name}"]) for name in saved)
+    run._keep(run.learner.kept.state_dict(), {})
+    saved = load_file(tmp_path / "best" / "weights.safetensors")
+    assert all(torch.equal(saved[name], last[f"average.{name}"]) for name in saved)
+    assert not any(torch.equal(saved[name], last[f"network.{name}"]) for name in saved if "weight" in name)
+
+
+def test_moving_average_is_the_average_of_the_weights(tiny: Any, tmp_path: Path) -> None:
+    run = Run(tiny.setup(tmp_path))
+    name, weights = next(iter(run.learner.network.named_parameters()))
+    follower = weights.detach().clone()
+    for step, (_, batch) in zip(range(3), run.setup.train.batches(run._upcoming()), strict=False):
+        run.learner.set_place(step, run.total, 0)
+        run.learner.step(run.setup.train.fill(batch))
+        decay = min(0.9, (1 + step) / (10 + step))
+        follower = decay * follower + (1 - decay) * weights.detach()
+    assert run.learner.average is not None
+    torch.testing.assert_close(dict(run.learner.average.named_parameters())[name], follower)
+
+
+def test_dev_is_reported_and_decides_nothing(tiny: Any, tmp_path: Path) -> None:
+    with_dev = finished(tiny, tmp_path / "a", dev=True, curve=True)
+    without = finished(tiny, tmp_path / "b", dev=False)
+    assert with_dev.state.selection == without.state.selection
+    reports = [event["scores"] for event in events(tmp_path / "a", "evaluation")]
+    assert all(scores.keys() == {"selection", "dev"} for scores in reports)
+    about = json.loads((tmp_path / "a" / "best" / "reader.json").read_text())
+    assert about["scores"]["dev"]["total"] == 20
+    a, b = (load_file(tmp_path / out / "best" / "weights.safetensors") for out in "ab")
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_without_held_out_articles_the_last_weights_are_kept(tiny: Any, tmp_path: Path) -> None:
+    run = finished(tiny, tmp_path, "training.holdout=0", "training.schedule=anneal")
+    assert run.setup.selection is None
+    assert len(run.setup.train.encoded) == 60
+    saved = load_file(tmp_path / "best" / "weights.safetensors")
+    last, _ = load_checkpoint(tmp_path / "last")
+    assert all(torch.equal(saved[name], last[f"average.{name}"]) for name in saved)
+
+
+def test_held_out_share_is_whole_articles_by_the_seed_alone(tiny: Any, tmp_path: Path) -> None:
+    encoded = tiny.setup(tmp_path, "training.holdout=0").train.encoded
+    chosen = set()
+    for seed in range(20):
+        learned, held = split(encoded, 0.34, seed)
+        assert held is not None
+        assert set(learned.article) & set(held.article) == set()
+        assert len(set(held.article)) == 2
+        assert (held.rows == split(encoded, 0.34, seed)[1].rows).all()
+        chosen.add(tuple(sorted(set(held.article.tolist()))))
+    assert len(chosen) > 3
+
+
+def test_holding_out_everything_is_refused(tiny: Any, tmp_path: Path) -> None:
+    encoded = tiny.setup(tmp_path, "training.holdout=0").train.encoded
+    with pytest.raises(UserError, match=r"set training\.holdout=0"):
+        split(encoded, 0.95, 1)
+
+
+def test_a_bad_step_changes_nothing_and_is_counted(tiny: Any, tmp_path: Path) -> None:
+    run = Run(tiny.setup(tmp_path, "training.max_bad_steps=2"))
+    _, batch = next(run.setup.train.batches(run._upcoming()))
+    filled = run.setup.train.fill(batch)
+    run.learner.set_place(0, run.total, 0)
+    run.learner.step(filled)
+    before = {name: tensor.clone() for name, tensor in run.learner.tensors().items()}
+    poisoned = dataclasses.replace(
+        filled, words=dataclasses.replace(filled.words, vectors=torch.full_like(filled.words.vectors, torch.inf))
+    )
+    measures = run.learner.step(poisoned)["measures"]
+    assert measures[run.learner.measures.index("bad")] == 1
+    assert all(torch.equal(tensor, before[name]) for name, tensor in run.learner.tensors().items())
+    assert run.learner.step(filled)["measures"][0] == 0
+
+
+def test_too_many_bad_steps_end_the_run_with_their_questions_saved(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill = Feed.fill
+
+    def poison(self: Feed, batch: Batch[Any]) -> Batch[Any]:
+        filled = fill(self, batch)
+        if batch.index is not None and self.max_context is not None and 3 in batch.index.tolist():
+            words = dataclasses.replace(filled.words, vectors=filled.words.vectors * torch.nan)
+            filled = dataclasses.replace(filled, words=words)
+        return filled
+
+    monkeypatch.setattr(Feed, "fill", poison)
+    run = Run(tiny.setup(tmp_path, "training.max_bad_steps=3"))
+    with pytest.raises(UserError, match="3 steps had a loss or gradient that is not finite"):
+        run.go(Stop())
+    files = sorted((tmp_path / "bad").iterdir())
+    assert len(files) == 3
+    named = run.setup.train.encoded.ids[3]
+    assert all(named in json.loads(file.read_text())["questions"] for file in files)
+    tensors, state = load_checkpoint(tmp_path / "last")
+    assert state["bad"] == 3
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tiny: Any, tmp_path: Path) -> None:
+    finished(tiny, tmp_path / "out", "training.epochs=1")
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match="already holds a run; add --resume"):
+        tiny.setup(tmp_path / "out", "training.epochs=1")
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+
+def test_resuming_with_another_recipe_names_the_differing_keys(tiny: Any, tmp_path: Path) -> None:
+    tiny.setup(tmp_path)
+    with pytest.raises(UserError, match=r"training.rate \(was 0.005, is 0.1\), training.epochs|network.blocks"):
+        tiny.setup(tmp_path, "training.rate=0.1", "network.blocks=1", resume=True)
+
+
+def test_resuming_on_other_data_is_refused(tiny: Any, tmp_path: Path) -> None:
+    setup = tiny.setup(tmp_path / "out")
+    tree = json.loads((tiny.folder / "train.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps(tree | {"data": tree["data"][1:]}))
+    with pytest.raises(UserError, match="other training data"):
+        train(setup.recipe, tmp_path / "other.json", None, tmp_path / "out", resume=True, device="cpu")
+
+
+def test_damaged_checkpoint_is_left_and_the_one_before_resumed(
+    tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished(tiny, tmp_path / "whole")
+    finished(tiny, tmp_path / "hurt")
+    content = (tmp_path / "hurt" / "last" / "tensors.safetensors").read_bytes()
+    (tmp_path / "hurt" / "last" / "tensors.safetensors").write_bytes(content[:-1])
+    run = Run(tiny.setup(tmp_path / "hurt", resume=True))
+    assert run.state.step < run.total
+    assert "going on from last.old" in capsys.readouterr().err
+    run.go(Stop())
+    whole, hurt = (load_checkpoint(tmp_path / out / "last")[0] for out in ("whole", "hurt"))
+    assert all(torch.equal(whole[name], hurt[name]) for name in whole)
+
+
+@pytest.mark.parametrize("source", ["", "best", "last"])
+def test_stage_two_starts_from_the_weights_of_stage_one(tiny: Any, tmp_path: Path, source: str) -> None:
+    first = finished(tiny, tmp_path / "ml", "training.epochs=2", "training.holdout=0")
+    init = (f"training.init={tmp_path / 'ml' / source}", "training.objective=dcrl", "training.holdout=0")
+    run = Run(tiny.setup(tmp_path / "dcrl", *init))
+    kept = first.learner.kept.state_dict()
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in run.learner.network.state_dict().items())
+    assert run.setup.lexicon.fingerprint == first.setup.lexicon.fingerprint
+    assert run.go(Stop()).finished
+    facts = events(tmp_path / "dcrl", "evaluation")[-1]
+    assert facts["suppressed"] == 0
+    assert facts["sigma_a"] != 1
+    assert facts["sigma_b"] != 1
+    assert 0 <= facts["reward_sample"] <= 1
+    assert 0 < facts["entropy_start"] < np.log(60)
+
+
+def test_stage_two_refuses_another_network(tiny: Any, tmp_path: Path) -> None:
+    finished(tiny, tmp_path / "ml", "training.epochs=1")
+    with pytest.raises(UserError, match="network and inputs it was trained with"):
+        tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}", "network.hidden=4")
+    with pytest.raises(UserError, match="not a reader folder"):
+        tiny.setup(tmp_path / "else", f"training.init={tmp_path}")
+
+
+def test_self_critical_run_measures_suppression(tiny: Any, tmp_path: Path) -> None:
+    run = finished(tiny, tmp_path, "training.objective=scst", "training.epochs=8", "training.rate=0.02", QUICK)
+    logged = events(tmp_path, "evaluation")
+    assert any(event["suppressed"] > 0 for event in logged)
+    assert {"reward_sample", "reward_greedy", "sample_better", "gradient", "rate", "gamma"} <= logged[0].keys()
+    assert run.learner.rewards is not None
+
+
+def test_fixed_task_weights_add_the_weighted_losses(tiny: Any, tmp_path: Path) -> None:
+    overrides = ("training.objective=dcrl", "training.task_weights=fixed", "training.reward_weight=0.25")
+    run = Run(tiny.setup(tmp_path, *overrides))
+    _, batch = next(run.setup.train.batches(run._upcoming()))
+    row = run.learner.step(run.setup.train.fill(batch))["measures"]
+    measures = dict(zip(run.learner.measures, row.tolist(), strict=True))
+    assert measures["loss"] == pytest.approx(measures["ml"] + 0.25 * measures["rl"], rel=1e-6)
+    assert run.learner.log_variances.grad is None
+
+
+def test_reward_of_a_cut_passage_is_that_of_its_words(tiny: Any, tmp_path: Path) -> None:
+    """The true span has reward 1 wherever the window of the passage begins."""
+    run = Run(tiny.setup(tmp_path, "training.objective=dcrl", "training.max_context=12"))
+    _, batch = next(run.setup.train.batches([np.arange(40)]))
+    assert batch.offset is not None
+    assert batch.offset.max() > 0
+    assert run.learner.rewards is not None
+    assert run.learner.rewards.f1(batch.index, batch.start + batch.offset, batch.end + batch.offset).min() == 1
+
+
+def test_term_signal_ends_after_the_step_with_a_checkpoint(tiny: Any, tmp_path: Path) -> None:
+    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    recipe = tiny.recipe("training.epochs=1000", "training.evaluate_every=50")
+    data = tiny.folder / "train.json"
+    result = train(recipe, data, None, tmp_path, device="cpu", cache_dir=tiny.folder)
+    assert not result.finished
+    assert load_checkpoint(tmp_path / "last")[1]["step"] == result.steps > 0
+
+
+def test_network_learns_the_tiny_data(tiny: Any, tmp_path: Path) -> None:
+    settings = ("training.epochs=30", "training.batch_size=15", "training.rate=0.02", "training.evaluate_every=60")
+    run = finished(
+        tiny, tmp_path, *settings, "training.holdout=0", "training.schedule=anneal", "network.dropout=0", QUICK
+    )
+    assert evaluate(run.learner.kept, run.setup.train, 15).f1 > 40  # at random: about 3
+
+
+def test_learner_names_every_tensor_once(tiny: Any, tmp_path: Path) -> None:
+    setup = tiny.setup(tmp_path, "training.objective=dcrl")
+    learner = Learner(setup.network, setup.recipe, setup.rewards)
+    assert learner._names[-1] == "log_variances"
+    assert len(set(learner._names)) == len(learner._names)
