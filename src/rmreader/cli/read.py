@@ -46,7 +46,7 @@ def ask(
 
     reader = Reader.load(model)
     for number, question in enumerate(questions):
-        found = [a for a in reader.ask(question, text, top=top) if a.confidence >= min_confidence]
+        found = reader.ask(question, text, top=top, min_confidence=min_confidence)
         if json:
             emit_json({"question": question, "answers": [dataclasses.asdict(answer) for answer in found]})
         else:
@@ -181,7 +181,7 @@ def _show_score(result: Score | AdversarialScore) -> None:
 def _show(question: str, answers: list[Answer], passage: str) -> None:
     """A question with its answers, each marked in its sentence."""
     if not on_terminal():
-        typer.echo(f"{question}")
+        typer.echo(question)
         for answer in answers:
             before, after = _around(answer, passage)
             typer.echo(f"  {answer.text}  ({answer.confidence:.0%})   {before}[{answer.text}]{after}")

@@ -1,0 +1,142 @@
+"""``rmreader ask``, ``predict`` and ``evaluate --model`` with a reader that was really trained, however little."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rmreader.cli import app
+from rmreader.reading.reader import Reader
+
+RUN = CliRunner()
+PASSAGE = "Noor lived in Kyoto.  The house\nwas small; \U0001f3e0 Zoë liked it."
+
+
+@pytest.fixture
+def passage(tmp_path: Path) -> str:
+    path = tmp_path / "passage.txt"
+    path.write_bytes(PASSAGE.encode())
+    return str(path)
+
+
+def test_answers_are_json_on_request(trained: Any, passage: str) -> None:
+    done = RUN.invoke(app, ["ask", "--model", trained.model, "--passage", passage, "Who?", "--top", "3", "--json"])
+    assert done.exit_code == 0
+    answers = json.loads(done.stdout)["answers"]
+    expected = Reader.load(trained.model).ask("Who?", PASSAGE, top=3)
+    assert [(a["text"], a["start"], a["end"]) for a in answers] == [(a.text, a.start, a.end) for a in expected]
+    assert len(answers) == 3
+    for answer in answers:
+        assert PASSAGE[answer["start"] : answer["end"]] == answer["text"]
+        assert {"text", "start", "end", "score", "confidence"} <= set(answer)
+
+
+def test_several_questions_give_a_line_each(trained: Any, passage: str) -> None:
+    done = RUN.invoke(app, ["ask", "-m", trained.model, "-p", passage, "Who?", "Where?", "--json"])
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["question"] for line in lines] == ["Who?", "Where?"]
+
+
+def test_the_passage_may_come_from_stdin(trained: Any, passage: str) -> None:
+    piped = RUN.invoke(app, ["ask", "-m", trained.model, "-p", "-", "Who?", "--json"], input=PASSAGE.encode())
+    assert piped.stdout == RUN.invoke(app, ["ask", "-m", trained.model, "-p", passage, "Who?", "--json"]).stdout
+
+
+def test_in_a_pipe_the_answer_is_marked_in_its_sentence(trained: Any, passage: str) -> None:
+    (best,) = Reader.load(trained.model).ask("Who?", PASSAGE)
+    done = RUN.invoke(app, ["ask", "-m", trained.model, "-p", passage, "Who?"])
+    question, answer = done.stdout.splitlines()
+    assert question == "Who?"
+    assert answer.startswith(f"  {best.text}  ({best.confidence:.0%})")
+    marked = answer.split(")   ", 1)[1]
+    assert marked.replace("[", "").replace("]", "") == " ".join(best.sentence.split())
+    assert f"[{best.text}]" in marked
+
+
+def test_below_the_wanted_confidence_there_is_no_answer(trained: Any, passage: str) -> None:
+    words = ["ask", "-m", trained.model, "-p", passage, "Who?", "--min-confidence", "1.0"]
+    assert json.loads(RUN.invoke(app, [*words, "--json"]).stdout)["answers"] == []
+    done = RUN.invoke(app, words)
+    assert (done.exit_code, done.stdout) == (0, "Who?\n  no answer\n")
+
+
+def test_on_a_terminal_the_answer_is_coloured(trained: Any, passage: str) -> None:
+    (best,) = Reader.load(trained.model).ask("Who?", PASSAGE)
+    master, terminal = pty.openpty()
+    words = [sys.executable, "-m", "rmreader", "ask", "-m", trained.model, "-p", passage, "Who?"]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
+    environment.pop("NO_COLOR", None)
+    done = subprocess.run(words, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=120)
+    os.close(terminal)
+    shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"\x1b[30;42m{best.text}\x1b[0m" in shown  # black on green, inside its sentence
+
+
+@pytest.mark.parametrize("model", ["no-such-reader", "."])
+def test_a_reader_that_is_none_is_one_sentence(passage: str, model: str) -> None:
+    done = RUN.invoke(app, ["ask", "-m", model, "-p", passage, "Who?"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_predictions_are_in_the_official_format_and_score_as_the_reader_does(trained: Any, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "preds.json"
+    done = RUN.invoke(app, ["predict", trained.data, "--model", trained.model, "--out", str(out)])
+    assert (done.exit_code, done.stdout) == (0, "")
+    predictions = json.loads(out.read_text())
+    assert len(predictions) == 8
+    assert all(isinstance(text, str) for text in predictions.values())
+    assert [path.name for path in out.parent.iterdir()] == ["preds.json"]
+    from_file = json.loads(RUN.invoke(app, ["evaluate", trained.data, str(out), "--json"]).stdout)
+    from_model = json.loads(RUN.invoke(app, ["evaluate", trained.data, "--model", trained.model, "--json"]).stdout)
+    assert 0 <= from_model.pop("ece") <= 1
+    assert from_model == from_file
+    assert (from_file["total"], from_file["missing"]) == (8, 0)
+    assert "calibration error" in RUN.invoke(app, ["evaluate", trained.data, "--model", trained.model]).stdout
+
+
+def test_the_trainer_and_the_command_line_agree_on_the_score(trained: Any) -> None:
+    reported = json.loads(trained.result.stdout)["dev"]
+    found = json.loads(RUN.invoke(app, ["evaluate", trained.data, "-m", trained.model, "--json"]).stdout)
+    assert (found["exact_match"], found["f1"]) == pytest.approx((reported["exact_match"], reported["f1"]))
+
+
+def test_questions_without_answers_can_be_predicted_but_not_scored(trained: Any, tmp_path: Path) -> None:
+    tree = json.loads(Path(trained.data).read_text())
+    for article in tree["data"]:
+        for row in article["paragraphs"][0]["qas"]:
+            row["answers"] = []
+    (tmp_path / "open.json").write_text(json.dumps(tree))
+    out = tmp_path / "preds.json"
+    assert RUN.invoke(app, ["predict", str(tmp_path / "open.json"), "-m", trained.model, "-o", str(out)]).exit_code == 0
+    assert len(json.loads(out.read_text())) == 8
+    done = RUN.invoke(app, ["evaluate", str(tmp_path / "open.json"), str(out)])
+    assert (done.exit_code, done.stdout) == (1, "")
+
+
+def test_a_prediction_that_fails_leaves_the_old_file_alone(trained: Any, tmp_path: Path) -> None:
+    out = tmp_path / "preds.json"
+    out.write_text("precious")
+    done = RUN.invoke(app, ["predict", trained.data, "-m", str(tmp_path), "-o", str(out)])
+    assert done.exit_code == 1
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"preds.json": "precious"}
+    assert RUN.invoke(app, ["predict", trained.data, "-m", trained.model, "-o", str(tmp_path)]).exit_code == 1
+
+
+def test_asking_needs_no_torch(trained: Any, passage: str) -> None:
+    words = ["rmreader", "ask", "-m", trained.model, "-p", passage, "Who?", "--json"]
+    code = f"import sys; sys.modules['torch'] = None; sys.argv = {words}; import rmreader.__main__"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == RUN.invoke(app, words[1:]).stdout
