@@ -1,4 +1,4 @@
-"""Make the two modules these tests share importable, under names no other room's tests can take."""
+"""Make the modules these tests share importable, under names no other room's tests can take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-for name in ("reference", "small"):
+for name in ("reference", "small", "encoders"):
     spec = importlib.util.spec_from_file_location(f"model_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None

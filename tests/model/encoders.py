@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
 TEXTS = [
     "The Reinforced Mnemonic Reader points at the answer of a question, wherever in the passage it stands.",
@@ -17,6 +15,9 @@ TEXTS = [
 
 def build_bert(folder: Path, window: int = 128) -> Path:
     """An uncased WordPiece encoder of two layers."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import BertConfig, BertModel
+
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -43,6 +44,9 @@ def build_bert(folder: Path, window: int = 128) -> Path:
 
 def build_roberta(folder: Path, window: int = 96) -> Path:
     """A byte-level BPE encoder whose positions are counted from the padding id on, and that knows one segment only."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import RobertaConfig, RobertaModel
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -108,7 +108,7 @@ def batch_of(
     """A batch whose words are the vocabulary's rows themselves."""
     n, m = max(map(len, questions)) + more, max(map(len, contexts)) + more
     laid = lay_out(
-        pieces, pieces.table(VOCABULARY), questions, contexts, pairing, (n, m), Padding(8, 4, 2) if more else None
+        pieces, pieces.table(VOCABULARY), questions, contexts, pairing, (n, m), Padding(8, 1.2, 2) if more else None
     )
 
     def padded(texts: list[np.ndarray], width: int) -> np.ndarray:

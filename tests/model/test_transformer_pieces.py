@@ -120,7 +120,7 @@ def test_every_word_points_at_its_own_first_piece(bert: Path, data: st.DataObjec
     ]
     widths = (max(map(len, texts[0])) + 3, max(map(len, texts[1])) + 5)
     for pairing in ("apart", "together"):
-        laid = lay_out(pieces, table, *texts, pairing, widths, Padding(8, 4, 4))
+        laid = lay_out(pieces, table, *texts, pairing, widths, Padding(8, 1.2, 4))
         query = laid.pieces if laid.query_pieces is None else laid.query_pieces
         assert laid.pieces.shape[1] <= pieces.window
         assert query.shape[1] <= pieces.window

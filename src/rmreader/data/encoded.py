@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,6 +80,14 @@ class Encoded:
     def ids(self) -> list[str]:
         """The questions' ids."""
         return [self.names[row] for row in self.rows.tolist()]
+
+    @cached_property
+    def content(self) -> str:
+        """A digest of the words of all texts and where each text ends, whatever questions this view has."""
+        digest = hashlib.sha256("\n".join(self.vocabulary).encode("utf-8", "surrogatepass"))
+        for name in ("context_tokens", "context_bounds", "question_tokens", "question_bounds"):
+            digest.update(np.ascontiguousarray(self.arrays[name]).data)
+        return digest.hexdigest()[:32]
 
     def question_tokens(self, i: int) -> NDArray[np.int32]:
         """Token ids of a question."""

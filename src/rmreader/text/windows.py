@@ -5,8 +5,9 @@ A word's vector is that of its first piece, in the window that shows most text o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -47,11 +48,17 @@ class Alone:
 
 @dataclass(frozen=True)
 class Padding:
-    """Lengths and row counts are rounded up to these multiples, so that shapes repeat from batch to batch."""
+    """How shapes are rounded up, so that they repeat from batch to batch."""
 
-    pieces: int = 1
-    query: int = 1
-    windows: int = 1  # rows beyond one for each example
+    pieces: int = 1  # sequences to a multiple of this many pieces,
+    least: float = 0.0  # but first to this many for each word of the longest text, padding counted
+    windows: int = 1  # rows beyond one for each example to a multiple of this
+
+    def width(self, longest: int, words: int, window: int) -> int:
+        """The length of the sequences, where the longest has ``longest`` pieces and texts are padded to ``words``."""
+        wanted = _up(math.ceil(self.least * words), self.pieces)
+        wanted = wanted if wanted >= longest else _up(longest, self.pieces)
+        return max(min(wanted, window), longest)
 
 
 @dataclass(frozen=True)
@@ -122,11 +129,11 @@ def lay_out(
     pad = pad or Padding()
     n, m = widths or (max(map(len, questions)), max(map(len, contexts)))
     if pairing == "apart":
-        query = lay_out_alone(tokenizer, table, questions, n, pad.query, pad.windows)
-        main = lay_out_alone(tokenizer, table, contexts, m, pad.pieces, pad.windows)
+        query = lay_out_alone(tokenizer, table, questions, n, replace(pad, pieces=min(pad.pieces, 16)))
+        main = lay_out_alone(tokenizer, table, contexts, m, pad)
         return Layout(main.pieces, main.types, main.mask, query.places, main.places, query.pieces, query.mask)
     asked, read, rows = _pair_up(tokenizer, _spell(table, questions), _spell(table, contexts))
-    (pieces, types, mask), bases = _fill(rows, tokenizer, tokenizer.pair, pad.pieces, pad.windows)
+    (pieces, types, mask), bases = _fill(rows, tokenizer, tokenizer.pair, n + m, pad)
     size = pieces.size
     return Layout(pieces, types, mask, _places(asked, bases, n, size), _places(read, bases, m, size))
 
@@ -136,14 +143,14 @@ def lay_out_alone(
     table: PieceTable,
     texts: Sequence[NDArray[Any]],
     width: int | None = None,
-    multiple: int = 1,
-    window_multiple: int = 1,
+    pad: Padding | None = None,
 ) -> Alone:
     """Texts as rows of ``table``, each in sequences of its own."""
     split = [text.windows(tokenizer.window - tokenizer.single.size) for text in _spell(table, texts)]
     rows = [[[window] for window in group] for group in split]
-    arrays, bases = _fill(rows, tokenizer, tokenizer.single, multiple, window_multiple)
-    return Alone(*arrays, _places(split, bases, width or max(map(len, texts)), arrays[0].size))
+    width = width or max(map(len, texts))
+    arrays, bases = _fill(rows, tokenizer, tokenizer.single, width, pad or Padding())
+    return Alone(*arrays, _places(split, bases, width, arrays[0].size))
 
 
 def _spell(table: PieceTable, texts: Sequence[NDArray[Any]]) -> list[_Text]:
@@ -175,14 +182,14 @@ def _pair_up(
 
 
 def _fill(
-    groups: list[list[list[_Window]]], tokenizer: Pieces, frame: Frame, multiple: int, window_multiple: int
+    groups: list[list[list[_Window]]], tokenizer: Pieces, frame: Frame, words: int, pad: Padding
 ) -> tuple[tuple[Ints, Ints, NDArray[np.bool_]], dict[_Window, int]]:
     """Write the rows of each example, the first of each first -> (pieces, types, mask) and, for each window, the
     flat place of its text's piece 0, were that in the row."""
     rows = [group[0] for group in groups] + [row for group in groups for row in group[1:]]
     longest = frame.size + max(sum(len(window.ids) for window in row) for row in rows)
-    width = min(_up(longest, multiple), max(tokenizer.window, longest))
-    height = len(groups) + _up(len(rows) - len(groups), window_multiple)
+    width = pad.width(longest, words, tokenizer.window)
+    height = len(groups) + _up(len(rows) - len(groups), pad.windows)
     pieces = np.full((height, width), tokenizer.pad, dtype=np.int32)
     types = np.zeros((height, width), dtype=np.int32)
     lengths = np.ones(height, dtype=np.int32)  # an empty row looks at one piece, lest its softmax be of nothing

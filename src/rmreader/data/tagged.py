@@ -1,0 +1,88 @@
+"""The tags of an encoded file: computed once, kept on disk by the pipeline's and the texts' content."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.console import progress
+from rmreader.data.encoded import Encoded
+from rmreader.data.store import Damaged, open_arrays, save_arrays
+from rmreader.errors import UserError
+from rmreader.text.tags import Tagger
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """One row of ids, part of speech and entity, for each token of an encoded file; row 0 stands for padding."""
+
+    contexts: NDArray[np.uint8]  # [1 + tokens, 2]
+    questions: NDArray[np.uint8]
+
+
+def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None = None) -> Tagged:
+    """The tags of a file's passages and questions, from the cache or through spaCy."""
+    folder = cache_root(cache_dir) / "tags" / f"{tagger.fingerprint}-{encoded.content}"
+    try:
+        arrays: dict[str, NDArray[Any]] = open_arrays(folder)[0]
+        return Tagged(arrays["context"], arrays["question"])
+    except Damaged:
+        arrays = {part: _tag(encoded, tagger, part) for part in ("context", "question")}
+    try:
+        save_arrays(folder, arrays, {"pipeline": tagger.name, "entities": tagger.entities})
+        with suppress(Damaged):  # another process is just replacing it
+            arrays = open_arrays(folder)[0]
+    except OSError as error:
+        warnings.warn(f"{folder}: the tags cannot be kept ({error}); they are made anew next time", stacklevel=2)
+    return Tagged(arrays["context"], arrays["question"])
+
+
+def token_rows(
+    encoded: Encoded, index: NDArray[Any], begin: NDArray[Any], lengths: NDArray[Any], n: int, m: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows, in arrays such as ``Tagged``'s, of the tokens of some questions [B, n] and of their passages [B, m].
+
+    Of the passages, ``lengths`` tokens from token ``begin`` on. Row 0, padding, is behind the end of every text.
+    """
+    first = encoded.arrays["question_bounds"][encoded.rows[index]]
+    question = _runs(first, encoded.question_lengths[index], n)
+    first = encoded.arrays["context_bounds"][encoded.paragraph[index]] + begin
+    return question, _runs(first, lengths, m)
+
+
+def _runs(first: NDArray[Any], lengths: NDArray[Any], width: int) -> NDArray[np.int64]:
+    steps = np.arange(width)
+    return np.where(steps < lengths[:, None], first[:, None] + steps + 1, 0)
+
+
+def cache_root(cache_dir: str | Path | None) -> Path:
+    """Where what is computed once is kept: as given, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``."""
+    try:
+        return Path(cache_dir or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader").expanduser()
+    except RuntimeError:
+        raise UserError("no home folder to keep computed inputs in; set RMREADER_CACHE to a folder.") from None
+
+
+def _tag(encoded: Encoded, tagger: Tagger, part: str) -> NDArray[np.uint8]:
+    tokens, bounds = encoded.arrays[f"{part}_tokens"], encoded.arrays[f"{part}_bounds"]
+    vocabulary = ["", *encoded.vocabulary]
+    out = np.zeros((1 + int(bounds[-1]), 2), np.uint8)
+
+    def texts() -> Iterator[list[str]]:
+        for begin, end in pairwise(bounds):
+            yield [vocabulary[word] for word in tokens[begin:end].tolist()]
+
+    with progress(f"Tagging {part}s", len(bounds) - 1, "texts") as advance:
+        for begin, ids in zip(bounds[:-1], tagger.tag(texts()), strict=True):
+            out[begin + 1 : begin + 1 + len(ids)] = ids
+            advance(1)
+    return out

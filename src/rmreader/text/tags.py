@@ -1,0 +1,99 @@
+"""Part-of-speech and entity tags of our own tokens, through any spaCy pipeline or the small one that ships."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+
+SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "tags"
+
+# Universal part-of-speech tags; 0 is for tokens that get none.
+POS = ("", "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
+       "SYM", "VERB", "X")  # fmt: skip
+_UNUSED = ["parser", "senter", "lemmatizer", "textcat", "textcat_multilabel", "entity_linker"]
+
+
+class Tagger:
+    """A spaCy pipeline, by folder or name: 'english' is the one that ships, others are installed packages.
+
+    spaCy itself is needed only to tag, not to know the labels: tags computed on one machine serve on another.
+    """
+
+    def __init__(self, name: str, entities: Sequence[str] | None = None) -> None:
+        """``entities``: labels in the order of their ids, as kept with a trained reader; by default the pipeline's."""
+        self.name = name
+        self.folder = pipeline_folder(name)
+        self.pos = POS
+        try:
+            labels = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))["labels"]["ner"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities.") from None
+        # id 0: outside entities, or a label that the reader does not know
+        self.entities = ("", *sorted(labels)) if entities is None else tuple(entities)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the pipeline's files and of the ids: what decides the tags."""
+        digest = hashlib.sha256("\n".join((*self.pos, *self.entities)).encode())
+        for path in sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".md"):
+            digest.update(str(path.relative_to(self.folder)).encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:32]
+
+    def tag(self, texts: Iterable[Sequence[str]]) -> Iterator[NDArray[np.uint8]]:
+        """Texts as words -> for each uint8 [tokens, 2]: ids of part of speech and entity."""
+        pos_ids = {label: number for number, label in enumerate(self.pos)}
+        entity_ids = {label: number for number, label in enumerate(self.entities)}
+        for doc in self._nlp.pipe(map(self._doc, texts), batch_size=64):
+            ids = [(pos_ids.get(token.pos_, 0), entity_ids.get(token.ent_type_, 0)) for token in doc]
+            yield np.array(ids, dtype=np.uint8).reshape(-1, 2)
+
+    @cached_property
+    def _nlp(self) -> Any:
+        try:
+            import spacy
+        except ImportError:
+            raise UserError("inputs.tags: tags need spaCy; pip install 'rmreader[tags]'.") from None
+        try:
+            nlp = spacy.load(self.folder, exclude=_UNUSED)
+        except Exception as error:  # a folder in any state; spaCy raises accordingly
+            why = " ".join(str(error).split())[:200]
+            raise UserError(f"{self.folder}: cannot be loaded by spaCy ({why}); install the pipeline again.") from None
+        probe = nlp(spacy.tokens.Doc(nlp.vocab, ["The", "dog", "barks", "in", "London", "."]))
+        if not any(token.pos_ in POS[1:] for token in probe):
+            raise UserError(f"inputs.tags={self.name}: the pipeline gives no universal parts of speech; take another.")
+        return nlp
+
+    def _doc(self, words: Sequence[str]) -> Any:
+        from spacy.tokens import Doc
+
+        # a lone surrogate has no UTF-8; it reads as the replacement character
+        readable = [word.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for word in words]
+        return Doc(self._nlp.vocab, readable)
+
+
+def pipeline_folder(name: str) -> Path:
+    """Where a pipeline's files are: the shipped one, a folder, or inside an installed package."""
+    if name == "english":
+        return SHIPPED
+    folder = Path(name).expanduser()
+    if (folder / "config.cfg").is_file():
+        return folder
+    spec = find_spec(name) if name.isidentifier() else None
+    for place in spec.submodule_search_locations or () if spec else ():
+        for config in sorted(Path(place).glob("*/config.cfg")):
+            return config.parent
+    raise UserError(
+        f"inputs.tags={name}: no such spaCy pipeline; install it (python -m spacy download), or take english."
+    )
