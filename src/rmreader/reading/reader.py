@@ -50,10 +50,15 @@ class Reader:
         threads: int | None = None,
         window: int = WINDOW,
     ) -> Reader:
-        """Load a shipped reader by name, or any by its folder.
+        """Load a shipped reader by name, or any by its folder; several with commas between them as an ensemble.
 
         Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there are.
         """
+        names = str(name_or_path).split(",")
+        if len(names) > 1 and not Path(name_or_path).exists():
+            from rmreader.reading.ensemble import Ensemble
+
+            return Ensemble.of(names, engine=engine, precision=precision, threads=threads, window=window)
         folder = open_folder(name_or_path)
         lexicon = Lexicon.load(folder.path)
         return cls(folder, make_engine(folder, lexicon, engine, precision, threads), window)

@@ -1,0 +1,80 @@
+"""Several readers as one: the arithmetic mean of their probabilities, of p₁ and of p₂ each, decoded as from one.
+
+The paper's ensemble is 12 readers that differ in their initial weights; how they are joined it leaves open. Members may
+have other words, other blocks, another engine: they share only the tokens they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import tee
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+from rmreader.reading.engines import Engine, Pair, Rounds, Scores
+from rmreader.reading.reader import Reader
+from rmreader.reading.spans import log_sum
+from rmreader.scoring.attention import log_attention
+
+
+class Ensemble(Reader):
+    """Readers that answer together; longest answer and window are the first one's, the temperature is their mean."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        if not readers:
+            raise UserError("an ensemble needs at least one reader.")
+        super().__init__(readers[0].folder, EnsembleEngine([reader.engine for reader in readers]), readers[0].window)
+        self.temperature = float(np.mean([reader.temperature for reader in readers]))
+
+    @classmethod
+    def of(cls, names: Iterable[str | Path], **options: Any) -> Ensemble:
+        """Load each reader as ``Reader.load`` does, and join them."""
+        return cls([Reader.load(name, **options) for name in names])
+
+
+class EnsembleEngine:
+    """Engines that read the same pairs, joined."""
+
+    def __init__(self, members: Sequence[Engine]) -> None:
+        self.members = list(members)
+
+    def read(self, pair: Pair) -> Scores:
+        """Read one question with every member."""
+        return _join([member.read(pair) for member in self.members])
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        """Read many, in order."""
+        copies = tee(pairs, len(self.members))
+        reading = [member.read_many(copy, batch_size) for member, copy in zip(self.members, copies, strict=True)]
+        return map(_join, zip(*reading, strict=True))
+
+    def attend(self, pair: Pair) -> Rounds:
+        """For every round that all members have, the logs of the mean attentions: the paper's softmax(E*)."""
+        return [
+            (_mean_attention([E for E, _ in same]), _mean_attention([B for _, B in same]))
+            for same in zip(*(member.attend(pair) for member in self.members), strict=False)
+        ]
+
+
+def _join(scores: Sequence[Scores]) -> Scores:
+    return Scores(_mean([one.start for one in scores]), _mean([one.end for one in scores]))
+
+
+def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Logits of the mean of the members' distributions.
+
+    Their sum of exponentials, by which the windows of a long passage are compared, is the members' geometric mean, so
+    that an ensemble of one is its member.
+    """
+    sums = [log_sum(member) for member in logits]
+    logs = np.stack([member.astype(np.float64) - total for member, total in zip(logits, sums, strict=True)])
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)) + np.mean(sums), np.float32)
+
+
+def _mean_attention(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    logs = [log_attention(member[None], [len(member)])[0] for member in logits]
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)), np.float32)
