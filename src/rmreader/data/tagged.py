@@ -29,8 +29,10 @@ class Tagged:
     questions: NDArray[np.uint8]
 
 
-def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None = None) -> Tagged:
-    """The tags of a file's passages and questions, from the cache or through spaCy."""
+def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None = None, keep: bool = True) -> Tagged:
+    """The tags of a file's passages and questions, from the cache or through spaCy; ``keep=False`` leaves no trace."""
+    if not keep:
+        return Tagged(_tag(encoded, tagger, "context"), _tag(encoded, tagger, "question"))
     folder = cache_root(cache_dir) / "tags" / f"{tagger.fingerprint}-{encoded.content}"
     try:
         arrays: dict[str, NDArray[Any]] = open_arrays(folder)[0]

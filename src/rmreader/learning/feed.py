@@ -17,6 +17,7 @@ from rmreader.data.batch import Batch
 from rmreader.data.batches import Padding, assemble, windows
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
+from rmreader.learning.extras import Extras
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
 
@@ -34,8 +35,12 @@ class Feed:
         device: torch.device,
         pad: Padding | None = None,
         max_context: int | None = None,
+        extras: Extras | None = None,
+        keep: bool = True,
     ) -> None:
+        """``keep``: tags and contextual vectors that ``extras`` computes for these data are kept on disk."""
         self.encoded, self.device, self.pad, self.max_context = encoded, device, pad, max_context
+        self._more = extras.of(encoded, keep, repeat_shapes=pad is not None) if extras is not None else None
         table = lexicon.look_up(encoded.vocabulary)
         self._table: Words[Tensor] = table.map(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device))
         size = len(table.lengths)
@@ -61,28 +66,25 @@ class Feed:
         """The batch with its words in place of their rows; part of the step, so that it is captured with it."""
         words = self._table.take(batch.words.vectors)
         width = batch.words.characters.shape[1]
-        return dataclasses.replace(batch, words=dataclasses.replace(words, characters=words.characters[:, :width]))
+        batch = dataclasses.replace(batch, words=dataclasses.replace(words, characters=words.characters[:, :width]))
+        return batch if self._more is None else self._more.fill(batch)
 
     def _make(self, index: NDArray[Any]) -> Batch[Tensor]:
         batch = assemble(self.encoded, self._rows, index, self.pad, self.max_context)
         rows, width = batch.words.vectors, batch.words.characters.shape[1]
         nothing = np.empty((0,), np.int64)
+        offset = windows(self.encoded, index, self.max_context)[0]
         batch = dataclasses.replace(
-            attach(batch, self.encoded, index),
+            batch if self._more is None else self._more.attach(batch, index, offset),
             words=Words(rows, np.empty((0, width), np.int64), nothing, nothing, nothing),
             index=np.asarray(index, np.int64),
-            offset=windows(self.encoded, index, self.max_context)[0],
+            offset=offset,
         )
         pin = self.device.type == "cuda"
         return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))
 
     def _ready(self, index: NDArray[Any], made: Future[Batch[Tensor]]) -> tuple[NDArray[Any], Batch[Tensor]]:
         return index, made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))
-
-
-def attach(batch: Batch[Any], encoded: Encoded, index: NDArray[Any]) -> Batch[Any]:
-    """Where tags and contextual vectors join a batch of the questions ``index``."""
-    return batch
 
 
 def split(encoded: Encoded, holdout: float, seed: int) -> tuple[Encoded, Encoded | None]:

@@ -9,24 +9,30 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from rmreader.config import Recipe, load_recipe, save_recipe
 from rmreader.errors import UserError
 from rmreader.learning.checkpoint import damage, write_folder
+from rmreader.learning.extras import ENCODER, Extras, Shape
+from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
 from rmreader.text.lexicon import Lexicon
 
 MANIFEST = "reader.json"
 
 
-def make_network(recipe: Recipe, lexicon: Lexicon) -> Network:
-    """A network of the recipe's shape, as wide as the lexicon's words, with random weights."""
-    return Network(
-        recipe.network,
-        recipe.inputs,
-        Sizes(vectors=lexicon.dim, characters=lexicon.character_count, trainable=lexicon.trainable_count),
+def make_network(
+    recipe: Recipe, lexicon: Lexicon, shape: Shape | None = None, contextual: nn.Module | None = None
+) -> Network:
+    """A network of the recipe's shape, as wide as its words' inputs, with random weights (but a tuned encoder's)."""
+    sizes = Sizes(
+        vectors=lexicon.dim,
+        characters=lexicon.character_count,
+        trainable=lexicon.trainable_count,
+        **(shape or Shape()).sizes(),
     )
+    return Network(recipe.network, recipe.inputs, sizes, contextual)
 
 
 def write_reader(
@@ -36,6 +42,7 @@ def write_reader(
     recipe: Recipe,
     scores: Mapping[str, Mapping[str, float]],
     provenance: Mapping[str, Any],
+    extras: Extras | None = None,
 ) -> None:
     """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on."""
 
@@ -43,6 +50,8 @@ def write_reader(
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, folder / _WEIGHTS)
         save_recipe(recipe, folder / "recipe.yaml")
         lexicon.save(folder)
+        if extras is not None:
+            extras.save(folder)
         (folder / "README.md").write_text(_card(target.name, scores, provenance), encoding="utf-8")
         about = {"temperature": 1.0, "scores": scores, "provenance": provenance}
         return {"format": 1, "kind": "rmreader", **about}
@@ -92,7 +101,9 @@ def load_weights(network: Network, weights: Mapping[str, Tensor], where: str) ->
 def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Network, Lexicon, Recipe]:
     """The network of a reader folder, ready to read."""
     weights, lexicon, recipe, _ = read_reader(folder)
-    network = make_network(recipe, lexicon)
+    tuned = recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned"
+    contextual = tuned_encoder(recipe.inputs, folder / ENCODER)[0] if tuned else None
+    network = make_network(recipe, lexicon, Shape.load(folder, recipe.inputs), contextual)
     load_weights(network, weights, str(folder))
     return network.to(device).eval(), lexicon, recipe
 

@@ -14,6 +14,7 @@ from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
 from rmreader.learning import checkpoint, outfolder, readerfolder
+from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed, split
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
@@ -38,6 +39,7 @@ class Setup:
     rewards: Rewards | None
     train_name: str
     train_sha256: str
+    extras: Extras
     read_every: int
     """Steps between looks at the device; on a GPU each look waits for it."""
 
@@ -53,6 +55,7 @@ def prepare(
 ) -> Setup:
     """Check what is asked for, claim the folder, read the data, build the network."""
     device = pick_device(device_name)
+    extras = Extras(recipe.inputs, device, cache_dir)
     encoded = encode_file(train_path, cache_dir)
     dev = encode_file(dev_path, cache_dir) if dev_path else None
     learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training))
@@ -69,7 +72,7 @@ def prepare(
     if not found:
         outfolder.record(out, recipe, lexicon, train_sha256)
     torch.manual_seed(recipe.training.seed)
-    network = readerfolder.make_network(recipe, lexicon)
+    network = readerfolder.make_network(recipe, lexicon, extras.shape, extras.tuned)
     if weights is not None:
         readerfolder.load_weights(network, weights, f"training.init={recipe.training.init}")
     graphs = device.type == "cuda" and recipe.training.graphs
@@ -81,12 +84,13 @@ def prepare(
         device=device,
         lexicon=lexicon,
         network=network.to(device),
-        train=Feed(learned, lexicon, device, pad, recipe.training.max_context),
-        selection=Feed(held, lexicon, device) if held else None,
-        dev=Feed(dev, lexicon, device) if dev else None,
+        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, extras),
+        selection=Feed(held, lexicon, device, extras=extras) if held else None,
+        dev=Feed(dev, lexicon, device, extras=extras) if dev else None,
         rewards=rewards_of(learned, recipe).to(device) if reinforced else None,
         train_name=train_path.name,
         train_sha256=train_sha256,
+        extras=extras,
         read_every=50 if device.type == "cuda" else 1,
     )
 

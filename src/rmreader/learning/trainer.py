@@ -273,7 +273,8 @@ class Run:
             "trained_on": self.setup.train_name,
             "trained_on_sha256": self.setup.train_sha256,
         }
-        readerfolder.write_reader(self.out / "best", weights, self.setup.lexicon, self.recipe, scores, provenance)
+        parts = weights, self.setup.lexicon, self.recipe, scores, provenance
+        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras)
 
     def _save(self) -> None:
         self._read()

