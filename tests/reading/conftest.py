@@ -78,5 +78,7 @@ def reader(folder: Path) -> Reader:
 @pytest.fixture(scope="session")
 def windowed(reader: Reader) -> Reader:
     """The same reader, short-sighted: it reads what is longer than the smallest window in several."""
-    recipe = dataclasses.replace(reader.folder.recipe, decoding=dataclasses.replace(reader.folder.recipe.decoding, max_length=5))
+    recipe = dataclasses.replace(
+        reader.folder.recipe, decoding=dataclasses.replace(reader.folder.recipe.decoding, max_length=5)
+    )
     return Reader(dataclasses.replace(reader.folder, recipe=recipe), reader.engine, window=1)

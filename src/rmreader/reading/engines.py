@@ -184,8 +184,8 @@ class TorchEngine:
 
     def attend(self, pair: Pair) -> Rounds:
         """The attentions of one question."""
-        (rounds, _), _ = self._forward([pair], keep_attention=True)
-        return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in rounds]
+        pointers, _ = self._forward([pair], keep_attention=True)
+        return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in pointers.rounds]
 
     def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
         _, logits = self._forward(pairs)

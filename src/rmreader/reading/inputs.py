@@ -29,39 +29,35 @@ class WordInputs:
         self._characters = session(character_graph(weights)) if inputs.characters else None
         self.width = lexicon.dim + (2 * inputs.character_size if inputs.characters else 0)
         self._lock = Lock()
-        self._forget(256)
+        self._forget()
 
-    def _forget(self, rows: int) -> None:
+    def _forget(self) -> None:
         self._rows: dict[str, int] = {}
         self._keys_by_word: dict[str, int] = {}
-        self._table = np.empty((rows, self.width), np.float32)
-        self._keys = np.empty(rows, np.int32)
+        self._table = np.empty((256, self.width), np.float32)
+        self._keys = np.empty(256, np.int32)
 
     def look_up(self, words: Sequence[str], out: NDArray[np.float32]) -> NDArray[np.int32]:
         """Write the words' vectors into ``out`` [len(words), width]; returns their keys."""
         with self._lock:
-            known = self._rows
-            rows: list[Any] = [known.get(word) for word in words]
+            rows: list[Any] = [self._rows.get(word) for word in words]
             if None in rows:
-                self._learn(list(dict.fromkeys(word for word, row in zip(words, rows, strict=True) if row is None)))
-                known = self._rows
-                if any(word not in known for word in words):  # they were just forgotten
-                    self._learn([word for word in dict.fromkeys(words) if word not in known])
-                rows = [known[word] for word in words]
+                new = list(dict.fromkeys(word for word, row in zip(words, rows, strict=True) if row is None))
+                if len(self._rows) + len(new) > self.capacity:
+                    self._forget()
+                    new = list(dict.fromkeys(words))
+                self._learn(new)
+                rows = [self._rows[word] for word in words]
             index = np.array(rows, np.int64)
             np.take(self._table, index, axis=0, out=out, mode="clip")
             return self._keys[index]
 
     def _learn(self, words: list[str]) -> None:
-        begin = len(self._rows)
-        if begin + len(words) > self.capacity:
-            self._forget(max(256, len(words)))
-            begin = 0
-        end = begin + len(words)
+        begin, end = len(self._rows), len(self._rows) + len(words)
         if end > len(self._table):
-            size = min(max(self.capacity, end), max(2 * len(self._table), end))
-            self._table = np.concatenate([self._table[:begin], np.empty((size - begin, self.width), np.float32)])
-            self._keys = np.concatenate([self._keys[:begin], np.empty(size - begin, np.int32)])
+            more = max(len(self._table), end - len(self._table))
+            self._table = np.concatenate([self._table, np.empty((more, self.width), np.float32)])
+            self._keys = np.concatenate([self._keys, np.empty(more, np.int32)])
         found = self.lexicon.look_up(words)
         dim = self.lexicon.dim
         self._table[begin:end, :dim] = found.vectors[1:]
@@ -73,11 +69,6 @@ class WordInputs:
         by_word = self._keys_by_word
         self._keys[begin:end] = [by_word.setdefault(word.casefold(), len(by_word)) for word in words]
         self._rows.update(zip(words, range(begin, end), strict=True))
-
-
-def exact_match(question: NDArray[np.int32], context: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Which words also stand in the other text, from the keys of both."""
-    return np.isin(question, context), np.isin(context, question)
 
 
 def character_graph(weights: Weights) -> bytes:

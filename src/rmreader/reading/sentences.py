@@ -7,7 +7,7 @@ import re
 _FAR = 1000  # characters looked at on either side: a longer sentence is cut at a space
 
 # A sentence ends at a line break, or at . ! ? with what closes behind it, before a space and what may begin another.
-_STOP = re.compile(r"\n\s*|[。！？][”’»)\]」』]*|(?P<before>\w*)[.!?…]+[\"'”’»)\]]*\s+(?P<next>\S)")
+_STOP = re.compile(r"\n\s*|[。！？][”’»)\]」』]*|(?P<before>\w{0,5})(?P<stop>[.!?…]+[\"'”’»)\]]*)\s+(?=(?P<next>\S))")
 _ABBREVIATIONS = {"capt", "cf", "col", "dr", "gen", "gov", "jr", "lt", "mr", "mrs", "ms", "mt", "no", "prof", "rev"}
 _ABBREVIATIONS |= {"sen", "sgt", "st", "vs"}
 
@@ -19,11 +19,10 @@ def sentence_around(text: str, start: int, end: int) -> str:
     for match in _STOP.finditer(text, low, high):
         if not _stops(match):
             continue
-        after = match.start("next") if match["next"] else match.end()
-        if after <= start:
-            left = after
+        if match.end() <= start:
+            left = match.end()
         elif match.start() >= end or match.end("before") >= end - 1:
-            right = max(end, after)
+            right = max(end, match.end())
             break
     if left == low > 0:
         left = min(start, 1 + min((at for space in " \n" if (at := text.find(space, low, start)) >= 0), default=low))
@@ -37,4 +36,5 @@ def _stops(match: re.Match[str]) -> bool:
     if not match["next"]:
         return True
     before = match["before"]
-    return not (match["next"].islower() or before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper()))
+    short = match["stop"] == "." and (before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper()))
+    return not (short or match["next"].islower())

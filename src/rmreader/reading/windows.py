@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 WINDOW = 400  # tokens; what networks are trained on at most (training.max_context)
 CONTEXT = 48  # tokens that a window shows beyond any answer it may give
@@ -29,7 +28,8 @@ def windows(length: int, max_length: int, window: int = WINDOW) -> list[Window]:
     window = max(window, 4 * margin)  # no less than half of a window is new text
     if length <= window:
         return [Window(0, length, 0, length)] if length else []
-    begins = [*range(0, length - window, window - 2 * margin), length - window]
-    # two neighbours share at least 2·margin tokens; the later one answers from the middle of what they share
-    cuts = [0, *((after + before + window) // 2 for before, after in pairwise(begins)), length]
-    return [Window(b, b + window, cuts[k], cuts[k + 1]) for k, b in enumerate(begins)]
+    shared = 2 * margin  # by two neighbours; the later one answers from the middle of it
+    count = -(-(length - shared) // (window - shared))
+    begins = [k * (length - shared) // count for k in range(count + 1)]  # of equal windows, and one that is not there
+    cuts = [0, *(begin + margin for begin in begins[1:-1]), length]
+    return [Window(begins[k], begins[k + 1] + shared, cuts[k], cuts[k + 1]) for k in range(count)]

@@ -1,0 +1,120 @@
+"""The graph is the network: same logits, same attentions, for every shape and variant of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmreader.config import Inputs
+from rmreader.reading.engines import OnnxEngine, Pair, TorchEngine
+from rmreader.reading.folder import open_folder
+from rmreader.reading.graph import quantise, reader_graph
+from rmreader.reading.inputs import character_graph
+from rmreader.reading.spans import log_softmax
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.tokens import tokenize
+
+TEXTS = [
+    ("Who?", "Ada."),
+    ("x", "y"),
+    ("Which team did the Denver Broncos defeat?", "The Denver Broncos beat the Panthers, 24–10 (in 2016)."),
+    ("When was the game played at the stadium of the team?", "It was. " * 20),
+]
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {"hidden": 13, "blocks": 3},
+    "one block": {"blocks": 1},
+    "dot": {"attention": "dot"},
+    "no reattention": {"reattention": False, "blocks": 3},
+    "diagonal excluded": {"diagonal": "mask"},
+    "diagonal kept": {"diagonal": "none"},
+    "gate": {"fusion": "gate"},
+    "mlp": {"fusion": "mlp"},
+    "no product": {"fusion_mul": False},
+    "no difference": {"fusion_sub": False},
+}
+
+
+def pair(question: str, passage: str) -> Pair:
+    return Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+
+
+def engines(folder: Path, precision: str = "float") -> tuple[OnnxEngine, TorchEngine]:
+    opened, lexicon = open_folder(folder), Lexicon.load(folder)
+    return OnnxEngine(opened, lexicon, precision, 1), TorchEngine(opened, lexicon)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_scores_and_attentions_equal_the_networks(make_reader: Any, variant: str) -> None:
+    onnx, plain = engines(make_reader(**VARIANTS[variant]))
+    for texts in TEXTS:
+        one = pair(*texts)
+        ours, theirs = onnx.read(one), plain.read(one)
+        np.testing.assert_allclose(log_softmax(ours.start), log_softmax(theirs.start), atol=1e-5)
+        np.testing.assert_allclose(log_softmax(ours.end), log_softmax(theirs.end), atol=1e-5)
+        for (E, B), (E_torch, B_torch) in zip(onnx.attend(one), plain.attend(one), strict=True):
+            np.testing.assert_allclose(E, E_torch, atol=1e-4)
+            np.testing.assert_allclose(B, B_torch, atol=1e-4)
+
+
+@pytest.mark.parametrize("leave_out", ["characters", "exact_match"])
+def test_inputs_that_are_switched_off(make_reader: Any, folder: Path, leave_out: str) -> None:
+    table = open_folder(folder).recipe.inputs.vectors
+    onnx, plain = engines(make_reader(inputs=Inputs(vectors=table, character_size=5, **{leave_out: False})))
+    one = pair(*TEXTS[2])
+    np.testing.assert_allclose(onnx.read(one).start, plain.read(one).start, atol=1e-5)
+
+
+def test_words_with_trained_vectors(make_reader: Any, tmp_path: Path) -> None:
+    glove = tmp_path / "vectors.txt"
+    glove.write_text("the 0.1 0.2 0.3\ngame 1 -1 0.5\n", encoding="utf-8")
+    onnx, plain = engines(make_reader(inputs=Inputs(vectors=str(glove), character_size=3)))
+    for texts in (*TEXTS, ("Denver?", "The Broncos and some neverseen word")):
+        np.testing.assert_allclose(onnx.read(pair(*texts)).end, plain.read(pair(*texts)).end, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 40), (30, 1), (7, 33)])
+def test_int8_stays_near_float(make_reader: Any, lengths: tuple[int, int]) -> None:
+    folder = make_reader(hidden=20, blocks=3)
+    exact, rough = engines(folder)[0], engines(folder, "int8")[0]
+    words = ["game", "team", "the", "Denver", "2016", "defeated", "a", "b", "c"]
+    n, m = lengths
+    one = Pair("", "", (words * 9)[:n], (words[::-1] * 9)[:m])
+    np.testing.assert_allclose(rough.read(one).start, exact.read(one).start, atol=0.15)
+    assert m == 1 or not np.array_equal(rough.read(one).start, exact.read(one).start)
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.floats(1e-3, 1e3))
+@settings(max_examples=30, deadline=None)
+def test_quantised_weights_are_within_half_a_step(rows: int, columns: int, size: float) -> None:
+    weight = (np.random.default_rng(rows).normal(size=(rows, columns)) * size).astype(np.float32)
+    integers, scale = quantise(weight)
+    assert np.abs(integers * scale - weight).max() <= 0.51 * scale.max()
+    assert quantise(np.zeros((2, 2), np.float32))[0].max() == 0
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_the_file_is_valid_onnx(folder: Path, int8: bool) -> None:
+    onnx = pytest.importorskip("onnx")
+    opened = open_folder(folder)
+    model = onnx.load_from_string(reader_graph(opened.weights(), opened.recipe.network, int8, attention=True))
+    onnx.checker.check_model(onnx.load_from_string(character_graph(opened.weights())), full_check=True)
+    assert [value.name for value in model.graph.output] == ["start", "end", "E1", "B1", "E2", "B2"]
+    if not int8:  # the others are operators of ONNX Runtime's own
+        onnx.checker.check_model(model, full_check=True)
+
+
+def test_both_engines_give_the_same_answers_in_batches_of_any_size(folder: Path) -> None:
+    onnx, plain = engines(folder)
+    pairs = [pair(*texts) for texts in TEXTS * 9]
+    alone = [plain.read(one) for one in pairs]
+    for found in (plain.read_many(pairs, 32), plain.read_many(pairs, 5), onnx.read_many(pairs, 32)):
+        for ours, theirs in zip(found, alone, strict=True):
+            np.testing.assert_allclose(log_softmax(ours.start), log_softmax(theirs.start), atol=1e-5)
+            np.testing.assert_allclose(log_softmax(ours.end), log_softmax(theirs.end), atol=1e-5)
+    assert torch.is_grad_enabled()

@@ -1,0 +1,248 @@
+"""What a Reader promises, whatever the text: design §8.1 and §8.2, and the long passages."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import random
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmreader.errors import UserError
+from rmreader.reading.answers import Answer
+from rmreader.reading.inputs import WordInputs
+from rmreader.reading.reader import MAX_QUESTION, Reader
+from rmreader.reading.spans import span_scores
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.tokens import tokenize
+
+EXAMPLES = int(os.environ.get("RMREADER_EXAMPLES", "60"))  # 10000 for the whole promise
+QUESTION = "Which team did the Denver Broncos defeat?"
+PASSAGE = (
+    "Super Bowl 50 was an American football game. The American Football Conference (AFC) champion Denver Broncos "
+    "defeated the National Football Conference (NFC) champion Carolina Panthers 24–10 to earn their third title."
+)
+
+# every code point there is, lone surrogates among them, and the pieces that trip up tokenizers
+CHARACTERS = st.characters() | st.characters(categories=["Cs", "Mn", "Zs", "Nl", "No", "Cf", "Cc"])
+TEXTS = st.text(CHARACTERS, max_size=60) | st.lists(
+    st.sampled_from(
+        ["The", "U.S.", "½", "é", "e\u0301", "👩‍👩‍👧", "\ud800", "\x00", "\n", " ", "ﬁ", "İ", "24–10", "中文", "\u200d"]
+    )
+).map(" ".join)
+
+
+def nearly(ours: list[Answer], theirs: list[Answer], tolerance: float = 1e-5) -> None:
+    assert [dataclasses.replace(a, score=0, confidence=0) for a in ours] == [
+        dataclasses.replace(a, score=0, confidence=0) for a in theirs
+    ]
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.score == pytest.approx(b.score, abs=tolerance)
+        assert a.confidence == pytest.approx(b.confidence, abs=tolerance)
+
+
+@given(question=TEXTS, passage=TEXTS, top=st.integers(1, 4))
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_offsets_are_exact_for_any_text(reader: Reader, question: str, passage: str, top: int) -> None:
+    answers = reader.ask(question, passage, top=top)
+    assert bool(answers) == bool(question.split() and tokenize(question).words and tokenize(passage).words)
+    for answer in answers:
+        assert passage[answer.start : answer.end] == answer.text != ""
+        assert answer.text in answer.sentence
+        assert answer.sentence in passage
+        assert 0 <= answer.confidence <= 1
+        assert answer.score <= 0
+    spans = [(answer.start, answer.end) for answer in answers]
+    assert len(set(spans)) == len(spans)
+    assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    assert [a.confidence for a in answers] == sorted((a.confidence for a in answers), reverse=True)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=6), st.randoms(), st.integers(1, 3))
+@settings(max_examples=max(20, EXAMPLES // 20), deadline=None)
+def test_ask_many_equals_ask_and_a_permuted_batch_gives_permuted_answers(
+    reader: Reader, pairs: list[tuple[str, str]], shuffler: random.Random, top: int
+) -> None:
+    alone = [reader.ask(*pair, top=top) for pair in pairs]
+    order = list(range(len(pairs)))
+    shuffler.shuffle(order)
+    together = list(reader.ask_many((pairs[k] for k in order), top=top, batch_size=4))
+    for k, answers in zip(order, together, strict=True):
+        nearly(answers, alone[k])
+
+
+@pytest.mark.parametrize("engine", ["onnx", "torch"])
+def test_a_batch_of_one_equals_a_batch_of_32(folder: Path, engine: Any) -> None:
+    reader = Reader.load(folder, engine=engine)
+    pairs = [(QUESTION[: 5 + k], PASSAGE[: 20 + 5 * k]) for k in range(32)]
+    for pair, answers in zip(pairs, reader.ask_many(pairs, top=3, batch_size=32), strict=True):
+        nearly(answers, reader.ask(*pair, top=3))
+
+
+def test_int8_answers_do_not_depend_on_what_else_is_asked(folder: Path) -> None:
+    reader = Reader.load(folder, precision="int8", threads=2)
+    pairs = [(QUESTION[: 5 + k], PASSAGE[: 20 + 5 * k]) for k in range(12)]
+    for pair, answers in zip(pairs, reader.ask_many(pairs, top=2), strict=True):
+        nearly(answers, reader.ask(*pair, top=2))
+
+
+def test_questions_from_several_threads_do_not_meddle(folder: Path) -> None:
+    reader = Reader.load(folder)
+    pairs = [(QUESTION[: 5 + k], PASSAGE[: 20 + 5 * k]) for k in range(30)] * 3
+    expected = [Reader.load(folder).ask(*pair) for pair in pairs[:3]]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda pair: reader.ask(*pair), pairs))
+    for ours, theirs in zip(found[:30], found[60:], strict=True):
+        nearly(ours, theirs)
+    for ours, theirs in zip(found[:3], expected, strict=True):
+        nearly(ours, theirs)
+
+
+def test_confidences_of_all_spans_sum_to_one(reader: Reader) -> None:
+    answers = reader.ask(QUESTION, PASSAGE, top=10_000)
+    m, longest = len(tokenize(PASSAGE)), reader.max_length
+    assert len(answers) == sum(min(longest, m - i) for i in range(m))
+    assert math.fsum(answer.confidence for answer in answers) == pytest.approx(1.0)
+
+
+def test_confidence_is_the_tempered_probability_among_all_spans(folder: Path, reader: Reader) -> None:
+    hot = Reader(dataclasses.replace(reader.folder, about={"temperature": 2.5}), reader.engine)
+    (answer,) = hot.ask(QUESTION, PASSAGE)
+    scores = np.array([a.score for a in reader.ask(QUESTION, PASSAGE, top=10_000)])
+    expected = np.exp(scores / 2.5) / np.exp(scores / 2.5).sum()
+    assert answer.confidence == pytest.approx(expected[0])
+    assert answer.score == pytest.approx(scores[0])
+
+
+def test_score_is_the_log_probability_of_the_pointers(reader: Reader) -> None:
+    pair_scores = reader.engine.read(next(_asked(reader).pairs()))
+    log_p1, log_p2 = (x - np.log(np.exp(x.astype(np.float64)).sum()) for x in (pair_scores.start, pair_scores.end))
+    assert reader.ask(QUESTION, PASSAGE)[0].score == pytest.approx(span_scores(log_p1, log_p2, 15).max(), abs=1e-6)
+
+
+def _asked(reader: Reader) -> Any:
+    from rmreader.reading.reader import _Asked
+
+    return _Asked(reader, QUESTION, PASSAGE)
+
+
+def test_an_unsure_reader_says_that_there_is_no_answer(reader: Reader) -> None:
+    (best,) = reader.ask(QUESTION, PASSAGE)
+    assert reader.ask(QUESTION, PASSAGE, min_confidence=best.confidence + 1e-6) == []
+    assert reader.ask(QUESTION, PASSAGE, min_confidence=best.confidence - 1e-6) == [best]
+    assert list(reader.ask_many([(QUESTION, PASSAGE)], min_confidence=best.confidence + 1e-6)) == [[]]
+
+
+@pytest.mark.parametrize(("question", "passage"), [("", PASSAGE), (QUESTION, ""), (" \n", PASSAGE), ("", "")])
+def test_nothing_asked_or_nothing_to_read_is_no_answer(reader: Reader, question: str, passage: str) -> None:
+    assert reader.ask(question, passage) == []
+    assert list(reader.ask_many([(question, passage), (QUESTION, PASSAGE), (question, passage)])) == [
+        [],
+        reader.ask(QUESTION, PASSAGE),
+        [],
+    ]
+    assert reader.explain(question, passage).rounds == []
+
+
+@given(st.integers(1, 260))
+@settings(max_examples=20, deadline=None)
+def test_windowed_equals_unwindowed_whenever_it_fits(reader: Reader, windowed: Reader, words: int) -> None:
+    text = " ".join((tokenize(PASSAGE).words * 10)[:words])
+    wide = Reader(windowed.folder, reader.engine, window=400)
+    ours, theirs = windowed.ask(QUESTION, text, top=3), wide.ask(QUESTION, text, top=3)
+    if words <= 4 * (5 + 48):  # the smallest window for answers of up to 5 words
+        assert ours == theirs
+    for answer in ours:
+        assert text[answer.start : answer.end] == answer.text
+
+
+def test_long_passages_give_distinct_answers_best_first(windowed: Reader) -> None:
+    text = " ".join(f"{PASSAGE} Paragraph {k}." for k in range(40))
+    answers = windowed.ask(QUESTION, text, top=50)
+    assert len({(a.start, a.end) for a in answers}) == len(answers) == 50
+    assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    assert all(text[a.start : a.end] == a.text for a in answers)
+    assert windowed.ask(QUESTION, text, top=5) == answers[:5]
+    assert math.fsum(a.confidence for a in windowed.ask(QUESTION, text, top=10**6)) == pytest.approx(1.0)
+
+
+def test_an_answer_is_found_wherever_it_stands_in_a_long_text(windowed: Reader, folder: Path) -> None:
+    """The winner of a long text has the logits that its own window gives it, whatever stands around."""
+    filler = "and so on ; " * 100
+    for before in (0, 1, 2):
+        text = filler * before + PASSAGE + " " + filler
+        every = windowed.ask(QUESTION, text, top=10**6)
+        assert {tuple(tokenize(a.text).words) for a in every} >= {("Carolina", "Panthers"), ("Denver", "Broncos")}
+
+
+def test_a_book_is_read_in_bounded_memory(reader: Reader) -> None:
+    text = " ".join(f"{PASSAGE} Paragraph {k}." for k in range(1400))  # 50,000 words
+    tracemalloc.start()
+    (answer,) = reader.ask(QUESTION, text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert text[answer.start : answer.end] == answer.text
+    assert peak < 60e6, f"{peak / 1e6:.0f} MB for a text of {len(text) / 1e6:.1f} MB"
+
+
+def test_questions_are_taken_one_by_one_and_answers_given_as_they_come(reader: Reader) -> None:
+    taken = []
+
+    def endless() -> Any:
+        while True:
+            taken.append(1)
+            yield QUESTION, PASSAGE
+
+    answers = reader.ask_many(endless(), batch_size=4)
+    first = [next(answers) for _ in range(5)]
+    answers.close()  # type: ignore[attr-defined]
+    assert all(one == first[0] for one in first)
+    assert len(taken) < 40
+
+
+def test_a_question_of_5000_words_is_read_and_a_longer_one_refused_by_name(reader: Reader) -> None:
+    assert reader.ask("why " * 5000, PASSAGE)
+    with pytest.raises(UserError, match=f"{MAX_QUESTION:,}"):
+        reader.ask("why " * (MAX_QUESTION + 1), PASSAGE)
+
+
+def test_explanations_hold_every_round_by_token(reader: Reader, windowed: Reader) -> None:
+    why = reader.explain(QUESTION, PASSAGE)
+    n, m = len(tokenize(QUESTION)), len(tokenize(PASSAGE))
+    assert [(one.interactive.shape, one.self.shape) for one in why.rounds] == [((n, m), (m, m))] * 2
+    for one in why.rounds:
+        np.testing.assert_allclose(one.interactive.sum(axis=0), 1, atol=1e-5)
+        np.testing.assert_allclose(one.self.sum(axis=0), 1, atol=1e-5)
+    tree = json.loads(json.dumps(why.to_json()))
+    assert [PASSAGE[word["start"] : word["end"]] for word in tree["passage"]] == tokenize(PASSAGE).words
+    assert [word["text"] for word in tree["question"]] == tokenize(QUESTION).words
+    assert len(tree["rounds"][1]["self"]) == m
+    long = PASSAGE + " " + "and so on ; " * 200
+    part = windowed.explain(QUESTION, long)
+    (best,) = windowed.ask(QUESTION, long)
+    assert part.passage.starts[0] <= best.start < best.end <= part.passage.ends[-1]
+    assert len(part.passage) == part.rounds[0].self.shape[0] < len(tokenize(long))
+
+
+def test_words_that_were_forgotten_are_learned_again(folder: Path, reader: Reader) -> None:
+    weights, inputs = reader.folder.weights(), reader.folder.recipe.inputs
+    lexicon = Lexicon.load(folder)
+    forgetful, whole = WordInputs(lexicon, weights, inputs, capacity=10), WordInputs(lexicon, weights, inputs)
+    words = tokenize(PASSAGE).words
+    for begin in range(0, len(words), 3):
+        part = words[begin : begin + 8 + begin % 7]
+        ours, theirs = (np.empty((len(part), whole.width), np.float32) for _ in range(2))
+        keys, same = forgetful.look_up(part, ours), whole.look_up(part, theirs)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        assert [a == b for a in keys for b in keys] == [a == b for a in same for b in same]
+    everything = np.empty((len(words), whole.width), np.float32)
+    forgetful.look_up(words, everything)  # more distinct words than it keeps

@@ -1,0 +1,51 @@
+"""The sentence around an answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmreader.reading.sentences import sentence_around
+
+TEXT = (
+    "Dr. Smith met J. R. Tolkien in St. Louis. They spoke about the U.S. economy, i.e. money! Did it end?\n"
+    "“No.” It cost 3.5 million. 1990 was the year"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("Tolkien", "Dr. Smith met J. R. Tolkien in St. Louis."),
+        ("Louis", "Dr. Smith met J. R. Tolkien in St. Louis."),
+        ("economy", "They spoke about the U.S. economy, i.e. money!"),
+        ("U.S.", "They spoke about the U.S. economy, i.e. money!"),
+        ("end", "Did it end?"),
+        ("3.5", "It cost 3.5 million."),
+        ("1990", "1990 was the year"),
+        ("year", "1990 was the year"),
+        ("money! Did", "They spoke about the U.S. economy, i.e. money! Did it end?"),
+    ],
+)
+def test_it_is_the_one_a_person_would_quote(answer: str, sentence: str) -> None:
+    start = TEXT.index(answer)
+    assert sentence_around(TEXT, start, start + len(answer)) == sentence
+
+
+@given(st.text(max_size=80) | st.text("aB .!?\n", max_size=80), st.data())
+@settings(max_examples=200, deadline=None)
+def test_it_always_holds_the_answer(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    if text[start:end].strip() == text[start:end] != "":
+        assert text[start:end] in sentence_around(text, start, end)
+        assert sentence_around(text, start, end) in text
+
+
+def test_a_text_without_an_end_is_cut_at_a_space_and_fast() -> None:
+    text = "word " * 100_000
+    quoted = sentence_around(text, 250_000, 250_004)
+    assert 1000 < len(quoted) < 2100
+    assert set(quoted.split()) == {"word"}
+    assert len(sentence_around("x" * 100_000, 50_000, 50_001)) <= 2001

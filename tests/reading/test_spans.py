@@ -1,0 +1,41 @@
+"""Spans in NumPy are those of the network's own decoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmreader.model.spans import top_spans
+from rmreader.reading.spans import best_spans, log_softmax, log_sum, span_scores
+
+
+@given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_equal_to_the_networks_decoder_even_where_scores_tie(
+    m: int, longest: int, k: int, seed: int, ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    p1, p2 = (rng.integers(-3, 1, m) if ties else rng.normal(size=m) for _ in range(2))
+    p1, p2 = p1.astype(np.float64), p2.astype(np.float64)
+    starts, ends, scores = best_spans(span_scores(p1, p2, longest), k)
+    theirs = top_spans(torch.tensor(p1)[None], torch.tensor(p2)[None], torch.tensor([m]), longest, k)
+    count = len(starts)
+    assert count == min(k, sum(min(longest, m - i) for i in range(m)))
+    assert starts.tolist() == theirs[0][0, :count].tolist()
+    assert ends.tolist() == theirs[1][0, :count].tolist()
+    np.testing.assert_allclose(scores, theirs[2][0, :count].numpy())
+
+
+def test_only_spans_that_begin_in_the_part_asked_for() -> None:
+    start, end = np.array([0.0, 5.0]), np.array([0.0, 1.0, 9.0, 100.0])
+    starts, ends, scores = best_spans(span_scores(start, end, 2), 10)
+    assert list(zip(starts, ends, strict=True)) == [(1, 2), (1, 1), (0, 1), (0, 0)]
+    assert scores.tolist() == [14.0, 6.0, 1.0, 0.0]
+
+
+def test_large_logits_neither_overflow_nor_vanish() -> None:
+    logits = np.array([1e4, 1e4, -1e30], np.float32)
+    np.testing.assert_allclose(log_softmax(logits)[:2], [-np.log(2)] * 2)
+    assert log_sum(np.array([])) == -np.inf
