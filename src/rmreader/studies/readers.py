@@ -19,6 +19,7 @@ from rmreader.config import Recipe
 from rmreader.console import progress
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
+from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import MANIFEST, load_network
 from rmreader.model.network import Network
@@ -57,8 +58,10 @@ def reader_folder(name_or_path: str | Path) -> Path:
 
 def open_reader(name_or_path: str | Path, encoded: Encoded, device: torch.device) -> tuple[Network, Feed, Recipe]:
     """A reader's network, the data as it reads them, and its recipe."""
-    network, lexicon, recipe = load_network(reader_folder(name_or_path), device)
-    return network, Feed(encoded, lexicon, device), recipe
+    folder = reader_folder(name_or_path)
+    network, lexicon, recipe = load_network(folder, device)
+    extras = Extras(recipe.inputs, device, reader=folder)
+    return network, Feed(encoded, lexicon, device, extras=extras), recipe
 
 
 def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
