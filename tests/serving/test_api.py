@@ -127,6 +127,15 @@ def test_401_without_the_key(start: Any, passage: str) -> None:
     assert server.client.get("/readyz").status_code == 200  # probes carry no key
 
 
+def test_no_response_waits_for_an_acknowledgement(server: Any) -> None:
+    spent = []
+    for _ in range(21):
+        began = time.perf_counter()
+        server.client.get("/livez")
+        spent.append(time.perf_counter() - began)
+    assert sorted(spent)[10] < 0.03  # 40 ms and more without TCP_NODELAY
+
+
 def test_404_and_405_are_sentences(server: Any) -> None:
     error(server.client.get("/v2"), 404, "not_found")
     error(server.client.get("/v1/answer"), 405, "method_not_allowed")

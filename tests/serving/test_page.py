@@ -78,6 +78,11 @@ def tints(page: Any, side: str) -> list[float]:
     return list(page.eval_on_selector_all(f"#{side}-words b", script))
 
 
+def strongest(lit: list[float], shares: np.ndarray) -> bool:  # type: ignore[type-arg]
+    """Whether the word that is tinted most is the one with the largest share, up to the rounding of tints."""
+    return bool(abs(shares[int(np.argmax(lit))]) >= 0.95 * np.abs(shares).max())
+
+
 def test_the_answer_is_highlighted_in_place(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
     page = visit()
     for question in questions[:2]:
@@ -138,12 +143,11 @@ def test_hovering_a_word_tints_what_attends_to_it(visit: Any, reader: Any, passa
     assert page.locator("#question-words b").count() == n
     assert page.locator("#passage-words b").count() == m
     page.hover("#question-words b >> nth=1")
-    lit = tints(page, "passage")
-    assert int(np.argmax(lit)) == int(np.argmax(rounds[0][1]))
+    assert strongest(tints(page, "passage"), rounds[0][1])
     assert max(tints(page, "question")) == 0
     assert "is looked at most by" in page.text_content("#readout")
     page.hover("#passage-words b >> nth=4")
-    assert int(np.argmax(tints(page, "question"))) == int(np.argmax(rounds[0][:, 4]))
+    assert strongest(tints(page, "question"), rounds[0][:, 4])
     assert f"{round(float(rounds[0][:, 4].max()) * 100)} %" in page.text_content("#readout")
 
 
@@ -158,15 +162,16 @@ def test_self_attention_and_what_reattention_changed(
     assert page.locator("#rounds input").count() == 2 * len(rounds) - 1
     pick(page, "kind", "self")
     page.hover("#passage-words b >> nth=5")
-    assert int(np.argmax(tints(page, "passage"))) == int(np.argmax(rounds[0][:, 5]))
+    assert strongest(tints(page, "passage"), rounds[0][:, 5])
     pick(page, "round", len(rounds))
     page.hover("#passage-words b >> nth=6")
     page.hover("#passage-words b >> nth=5")
     change = (rounds[1] - rounds[0])[:, 5]
-    strongest = int(np.argmax(np.abs(change)))
-    assert int(np.argmax(tints(page, "passage"))) == strongest
-    tone = page.locator("#passage-words b").nth(strongest).evaluate("word => word.style.getPropertyValue('--tone')")
-    assert tone == ("var(--gain)" if change[strongest] > 0 else "var(--loss)")
+    lit = tints(page, "passage")
+    assert strongest(lit, change)
+    word = int(np.argmax(lit))
+    tone = page.locator("#passage-words b").nth(word).evaluate("word => word.style.getPropertyValue('--tone')")
+    assert tone == ("var(--gain)" if change[word] > 0 else "var(--loss)")
     assert "How reattention moved B from round 1 to 2" in page.text_content("#map-title")
 
 

@@ -1,0 +1,141 @@
+"""A real server on a free port of this machine, around a real reader."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from rmreader.config import NetworkConfig, Recipe
+from rmreader.reading.folder import SHIPPED
+from rmreader.reading.reader import Reader
+from rmreader.serving.app import create_app
+from rmreader.serving.batcher import Batcher
+from rmreader.serving.server import Server, listen
+from rmreader.serving.settings import Settings
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.tokens import tokenize
+
+PASSAGE = (
+    "The Marwick canal was dug between 1791 and 1799 by some three thousand men. It joins the river Tamble to the "
+    "port of Eskhaven, forty miles away. Its engineer, Josiah Penn, had never built a canal before."
+)
+QUESTIONS = ["Who was the engineer?", "When was the canal dug?", "How long is it?", "Which river does the canal join?"]
+
+
+@dataclasses.dataclass
+class Running:
+    """A server that runs in a thread of this process."""
+
+    url: str
+    batcher: Batcher
+    client: httpx.Client
+    stop: Callable[[], None]
+
+    def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
+        return self.client.post(path, json=body, **options)
+
+
+class Held:
+    """A reader that reads only while its gate is open, so that tests decide what waits and for how long."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader, self.gate, self.began, self.batches = reader, threading.Event(), threading.Event(), []
+
+    def ask_many(self, pairs: Any, *, top: int = 1, batch_size: int = 32) -> Iterator[Any]:
+        self.began.set()
+        assert self.gate.wait(20)
+        pairs = list(pairs)
+        self.batches.append(len(pairs))
+        return self.reader.ask_many(pairs, top=top, batch_size=batch_size)
+
+    def explain(self, question: str, passage: str) -> Any:
+        assert self.gate.wait(20)
+        return self.reader.explain(question, passage)
+
+
+@contextlib.contextmanager
+def running(reader: Any, settings: Settings) -> Iterator[Running]:
+    settings = dataclasses.replace(settings, port=0)
+    listener = listen(settings)
+    app = create_app(reader, settings, "small")
+    server = Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5), settings)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.005)
+
+    def stop() -> None:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive()
+
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        yield Running(url, app.state.batcher, client, stop)
+    stop()
+
+
+@pytest.fixture(scope="session")
+def passage() -> str:
+    return PASSAGE
+
+
+@pytest.fixture(scope="session")
+def questions() -> list[str]:
+    return QUESTIONS
+
+
+@pytest.fixture(scope="session")
+def server(reader: Any) -> Iterator[Running]:
+    """One server with the settings it has by default."""
+    with running(reader, Settings()) as one:
+        yield one
+
+
+@pytest.fixture
+def start(reader: Any) -> Iterator[Callable[..., Running]]:
+    """Start a server with settings of the test's own, around the real reader or one built on it."""
+    with contextlib.ExitStack() as stack:
+
+        def make(around: Any = None, **settings: Any) -> Running:
+            return stack.enter_context(running(around or reader, Settings(**settings)))
+
+        yield make
+
+
+@pytest.fixture
+def held(reader: Any) -> Iterator[Held]:
+    one = Held(reader)
+    yield one
+    one.gate.set()
+
+
+@pytest.fixture(scope="session")
+def reader_name(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The shipped reader; where none is shipped, the folder of an untrained one."""
+    if (SHIPPED / "small" / "reader.json").is_file():
+        return "small"
+    torch = pytest.importorskip("torch", reason="no reader is shipped, and torch, to build one, is not installed")
+    from rmreader.learning.readerfolder import make_network, write_reader
+
+    recipe = Recipe(network=NetworkConfig(hidden=24))
+    lexicon = Lexicon.build(tokenize(PASSAGE + " ".join(QUESTIONS)).words, recipe.inputs)
+    torch.manual_seed(1)
+    weights = {name: tensor * 1.5 for name, tensor in make_network(recipe, lexicon).state_dict().items()}
+    folder = tmp_path_factory.mktemp("untrained") / "reader"
+    write_reader(folder, weights, lexicon, recipe, {}, {})
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def reader(reader_name: str) -> Reader:
+    return Reader.load(reader_name)
