@@ -82,7 +82,13 @@ def main() -> None:
         for objective in ("ml", "dcrl"):
             tree = {
                 "network": {"hidden": options.hidden},
-                "training": {"objective": objective, "batch_size": options.batch, "holdout": 0, "precision": "bf16"},
+                "training": {
+                    "objective": objective,
+                    "batch_size": options.batch,
+                    "holdout": 0,
+                    "schedule": "constant",
+                    "precision": "bf16",
+                },
             }
             setup = prepare(recipe_from(tree), options.train, None, folder / objective, False, options.device, None)
             run, feed = Run(setup), setup.train

@@ -15,17 +15,20 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from rmreader.data.batch import Batch
 from rmreader.errors import UserError
-from rmreader.learning import readerfolder
+from rmreader.learning import readerfolder, trainer
 from rmreader.learning.checkpoint import load_checkpoint
-from rmreader.learning.evaluate import evaluate
+from rmreader.learning.evaluate import Scores, evaluate
 from rmreader.learning.feed import Feed, split
 from rmreader.learning.log import read_log
+from rmreader.learning.objectives import Span
 from rmreader.learning.outfolder import Stop
 from rmreader.learning.step import Learner
 from rmreader.learning.trainer import Run, train
+from rmreader.model.network import Network
 
 STAGES = {
     "ml": (),
@@ -33,6 +36,7 @@ STAGES = {
     "dcrl": ("training.objective=dcrl", "training.top_k=4"),
 }
 QUICK = "training.checkpoint_every=1000"
+ALL = ("training.holdout=0", "training.schedule=anneal")  # learn from everything, by a fixed schedule
 
 
 def events(out: Path, kind: str) -> list[dict[str, Any]]:
@@ -81,22 +85,29 @@ def test_resume_remembers_the_best_score_of_before(tiny: Any, tmp_path: Path, st
     assert (tmp_path / "best" / "reader.json").stat().st_mtime_ns == kept
 
 
-def test_weights_that_were_evaluated_are_the_weights_that_are_saved(tiny: Any, tmp_path: Path) -> None:
-    """With a slow average the two differ much: the average must be scored, and the average saved."""
-    settings = ("training.ema=0.99", "training.rate=0.02", "training.holdout=0.4", "training.epochs=6")
-    run = finished(tiny, tmp_path, *settings)
+@pytest.mark.parametrize("ema", [0.9, 0])
+def test_weights_that_were_evaluated_are_the_weights_that_are_saved(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ema: float
+) -> None:
+    scored: list[dict[str, Tensor]] = []
+
+    def watch(network: Network, *rest: Any) -> Scores:
+        scored.append({name: tensor.clone() for name, tensor in network.state_dict().items()})
+        return evaluate(network, *rest)
+
+    monkeypatch.setattr(trainer, "evaluate", watch)
+    run = finished(tiny, tmp_path, f"training.ema={ema}")
+    evaluations = [event["step"] for event in events(tmp_path, "evaluation")]
+    best = scored[evaluations.index(run.state.selection.best_step)]
     saved = load_file(tmp_path / "best" / "weights.safetensors")
+    assert all(torch.equal(saved[name], best[name]) for name in saved)
+    last, _ = load_checkpoint(tmp_path / "last")
+    assert all(torch.equal(scored[-1][name], last[f"{'average' if ema else 'network'}.{name}"]) for name in saved)
+    if ema:  # and the two are not the same thing
+        assert not torch.equal(last["average.encoder.lstm.weight_ih"], last["network.encoder.lstm.weight_ih"])
     network, _, recipe = readerfolder.load_network(tmp_path / "best")
     scores = dataclasses.asdict(evaluate(network, run.setup.selection, recipe.decoding.max_length))
     assert scores == run.state.selected["selection"]
-    last, _ = load_checkpoint(tmp_path / "last")
-    last_evaluation = events(tmp_path, "evaluation")[-1]
-    if last_evaluation["step"] == run.state.selection.best_step:
-        assert all(torch.equal(saved[name], last[f"average.{name}"]) for name in saved)
-    run._keep(run.learner.kept.state_dict(), {})
-    saved = load_file(tmp_path / "best" / "weights.safetensors")
-    assert all(torch.equal(saved[name], last[f"average.{name}"]) for name in saved)
-    assert not any(torch.equal(saved[name], last[f"network.{name}"]) for name in saved if "weight" in name)
 
 
 def test_moving_average_is_the_average_of_the_weights(tiny: Any, tmp_path: Path) -> None:
@@ -125,7 +136,7 @@ def test_dev_is_reported_and_decides_nothing(tiny: Any, tmp_path: Path) -> None:
 
 
 def test_without_held_out_articles_the_last_weights_are_kept(tiny: Any, tmp_path: Path) -> None:
-    run = finished(tiny, tmp_path, "training.holdout=0", "training.schedule=anneal")
+    run = finished(tiny, tmp_path, *ALL)
     assert run.setup.selection is None
     assert len(run.setup.train.encoded) == 60
     saved = load_file(tmp_path / "best" / "weights.safetensors")
@@ -134,7 +145,7 @@ def test_without_held_out_articles_the_last_weights_are_kept(tiny: Any, tmp_path
 
 
 def test_held_out_share_is_whole_articles_by_the_seed_alone(tiny: Any, tmp_path: Path) -> None:
-    encoded = tiny.setup(tmp_path, "training.holdout=0").train.encoded
+    encoded = tiny.setup(tmp_path, *ALL).train.encoded
     chosen = set()
     for seed in range(20):
         learned, held = split(encoded, 0.34, seed)
@@ -147,9 +158,15 @@ def test_held_out_share_is_whole_articles_by_the_seed_alone(tiny: Any, tmp_path:
 
 
 def test_holding_out_everything_is_refused(tiny: Any, tmp_path: Path) -> None:
-    encoded = tiny.setup(tmp_path, "training.holdout=0").train.encoded
+    encoded = tiny.setup(tmp_path, *ALL).train.encoded
     with pytest.raises(UserError, match=r"set training\.holdout=0"):
         split(encoded, 0.95, 1)
+
+
+def test_halving_without_held_out_articles_is_refused(tiny: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="halving is decided on held-out articles"):
+        tiny.setup(tmp_path, "training.holdout=0")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_bad_step_changes_nothing_and_is_counted(tiny: Any, tmp_path: Path) -> None:
@@ -232,8 +249,8 @@ def test_damaged_checkpoint_is_left_and_the_one_before_resumed(
 
 @pytest.mark.parametrize("source", ["", "best", "last"])
 def test_stage_two_starts_from_the_weights_of_stage_one(tiny: Any, tmp_path: Path, source: str) -> None:
-    first = finished(tiny, tmp_path / "ml", "training.epochs=2", "training.holdout=0")
-    init = (f"training.init={tmp_path / 'ml' / source}", "training.objective=dcrl", "training.holdout=0")
+    first = finished(tiny, tmp_path / "ml", "training.epochs=2", *ALL)
+    init = (f"training.init={tmp_path / 'ml' / source}", "training.objective=dcrl", *ALL)
     run = Run(tiny.setup(tmp_path / "dcrl", *init))
     kept = first.learner.kept.state_dict()
     assert all(torch.equal(tensor, kept[name]) for name, tensor in run.learner.network.state_dict().items())
@@ -279,8 +296,36 @@ def test_reward_of_a_cut_passage_is_that_of_its_words(tiny: Any, tmp_path: Path)
     _, batch = next(run.setup.train.batches([np.arange(40)]))
     assert batch.offset is not None
     assert batch.offset.max() > 0
-    assert run.learner.rewards is not None
-    assert run.learner.rewards.f1(batch.index, batch.start + batch.offset, batch.end + batch.offset).min() == 1
+    truth, first = Span(batch.start, batch.end), Span(batch.start * 0, batch.end * 0)
+    reward_truth, reward_first = run.learner._rewards(batch, truth, first)
+    assert reward_truth.min() == 1
+    assert reward_first.mean() < 0.5
+
+
+class Constant:
+    """A reward of 1 for every sample and 0 for every greedy answer."""
+
+    def f1(self, question: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        return torch.cat([torch.ones(len(start) // 2), torch.zeros(len(start) // 2)]).double()
+
+
+def test_plain_samples_are_scored_by_what_they_are_drawn_from(tiny: Any, tmp_path: Path) -> None:
+    """E[∇ log p(Aˢ)] is 0 under p itself and under no other distribution: a constant reward must teach nothing."""
+    run = Run(tiny.setup(tmp_path, "training.objective=scst", "training.sampler=plain"))
+    run.learner.rewards = Constant()  # type: ignore[assignment]
+    rows, m = 40_000, 5
+    logits = torch.randn(2, m, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    log_p1, log_p2 = logits.log_softmax(1)[:, None].expand(2, rows, m).unbind(0)
+    number = torch.zeros(rows, dtype=torch.long)
+    _, batch = next(run.setup.train.batches([np.arange(2)]))
+    batch = dataclasses.replace(
+        batch, start=number, end=number, index=number, offset=number, context_lengths=torch.full((rows,), m)
+    )
+    torch.manual_seed(1)
+    loss, _ = run.learner._reinforce(batch, log_p1, log_p2)
+    loss.backward()
+    assert logits.grad is not None
+    assert logits.grad.abs().max() < 4 / rows**0.5
 
 
 def test_term_signal_ends_after_the_step_with_a_checkpoint(tiny: Any, tmp_path: Path) -> None:
@@ -298,6 +343,17 @@ def test_network_learns_the_tiny_data(tiny: Any, tmp_path: Path) -> None:
         tiny, tmp_path, *settings, "training.holdout=0", "training.schedule=anneal", "network.dropout=0", QUICK
     )
     assert evaluate(run.learner.kept, run.setup.train, 15).f1 > 40  # at random: about 3
+
+
+def test_curves_for_tensorboard_are_written_on_request(tiny: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    Run(tiny.setup(tmp_path, "training.epochs=1"), tensorboard=True).go(Stop())
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    curves = EventAccumulator(str(tmp_path / "tensorboard"))
+    curves.Reload()
+    names = curves.Tags()["scalars"]
+    assert {"evaluation/loss", "evaluation/scores/selection/f1", "evaluation/gamma/0"} <= set(names)
 
 
 def test_learner_names_every_tensor_once(tiny: Any, tmp_path: Path) -> None:

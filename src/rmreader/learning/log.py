@@ -27,9 +27,8 @@ class Log:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"event": event, "step": step, **fields}) + "\n")
         if self._board is not None:
-            for name, value in fields.items():
-                if isinstance(value, (int, float)):
-                    self._board.add_scalar(f"{event}/{name}", value, step)
+            for name, value in _numbers(event, fields):
+                self._board.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Finish the curves."""
@@ -86,6 +85,18 @@ def say(sentence: str) -> None:
     from rich.console import Console
 
     Console(stderr=True, highlight=False).print(sentence, markup=False, soft_wrap=True)
+
+
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Every number in plain data, by its path."""
+    if isinstance(value, (int, float)):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _numbers(f"{name}/{key}", part)
+    elif isinstance(value, list):
+        for key, part in enumerate(value):
+            yield from _numbers(f"{name}/{key}", part)
 
 
 def _board(folder: Path) -> Any:

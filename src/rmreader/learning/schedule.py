@@ -6,6 +6,16 @@ import math
 from dataclasses import dataclass
 
 from rmreader.config import Training
+from rmreader.errors import UserError
+
+
+def check(training: Training) -> None:
+    """Refuse settings that contradict each other."""
+    if training.schedule == "halve" and training.holdout <= 0:
+        raise UserError(
+            "training.schedule=halve: halving is decided on held-out articles, and training.holdout is 0; "
+            "set training.schedule=anneal, or hold some out."
+        )
 
 
 def rate_at(training: Training, base: float, step: int, total: int, halvings: int) -> float:
