@@ -160,11 +160,13 @@ class TorchEngine:
             raise UserError(
                 f"{folder.path}: this reader's tags or contextual encoder need torch; pip install 'rmreader[train]'."
             ) from None
+        from rmreader.learning.extras import Extras
         from rmreader.learning.readerfolder import load_network
 
         self.lexicon = lexicon
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.network, _, _ = load_network(folder.path, self.device)
+        self.network, _, recipe = load_network(folder.path, self.device)
+        self.extras = Extras(recipe.inputs, self.device, reader=folder.path)
 
     def read(self, pair: Pair) -> Scores:
         """Read one question."""
@@ -201,7 +203,7 @@ class TorchEngine:
         from rmreader.learning.feed import Feed
 
         encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
-        feed = Feed(encoded, self.lexicon, self.device)
+        feed = Feed(encoded, self.lexicon, self.device, extras=self.extras, keep=False)
         logits: list[Any] = []
         scorers = (self.network.pointer.start, self.network.pointer.end)
         hooks = [scorer.register_forward_hook(lambda *given: logits.append(given[2])) for scorer in scorers]
