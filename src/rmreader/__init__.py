@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmreader.errors import UserError
+from rmreader.version import __version__
 
 if TYPE_CHECKING:
     from rmreader.reading.reader import Answer, Explanation, Reader
@@ -23,8 +24,4 @@ def __getattr__(name: str) -> Any:
         from rmreader.reading import reader
 
         return getattr(reader, name)
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("rmreader")
     raise AttributeError(f"module 'rmreader' has no attribute {name!r}")

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from rmreader.errors import UserError
+from rmreader.version import __version__
 
 
 class _Verbs(TyperGroup):
@@ -65,9 +66,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(version("rmreader"))
+        typer.echo(__version__)
         raise typer.Exit
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import importlib.metadata
 import itertools
 import json
 import time
@@ -33,6 +32,7 @@ from rmreader.learning.outfolder import Stop, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
+from rmreader.version import __version__
 
 _LOG_EVERY = 50  # steps
 
@@ -266,7 +266,7 @@ class Run:
 
     def _keep(self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]]) -> None:
         provenance = {
-            "rmreader": importlib.metadata.version("rmreader"),
+            "rmreader": __version__,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "objective": self.recipe.training.objective,
             "step": self.state.selection.best_step if self.setup.selection is not None else self.state.step,
