@@ -1,0 +1,187 @@
+"""``rmreader study``: the paper's tables and figures, each one command, ours beside the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.output import Json, emit_json, note, table
+
+if TYPE_CHECKING:
+    from rmreader.studies.report import Report
+
+study = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, ours beside the paper's.")
+app.add_typer(study, name="study")
+
+Train = Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")]
+Dev = Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")]
+Out = Annotated[
+    Path, typer.Option(help="Folder for trainings, table and drawings; a study that stopped goes on in it.")
+]
+Results = Annotated[Path | None, typer.Option("--out", help="Folder to write the table and its data to.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; the GPU by default, where there is one.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Trainings of each kind, seeds 1, 2, 3 …")]
+AtOnce = Annotated[int, typer.Option(min=0, help="Trainings side by side; 0 is all of them.")]
+Models = Annotated[
+    list[str], typer.Argument(metavar="MODEL...", help="Readers, by name or folder (or a run's folder).")
+]
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]...", help="A recipe, and settings to change.")
+]
+
+
+@study.command()
+def rl(
+    init: Annotated[Path, typer.Option(help="What to start from: a reader folder, a run, or a checkpoint of one.")],
+    train: Train,
+    dev: Dev,
+    out: Out,
+    words: Words = None,
+    seeds: Seeds = 3,
+    at_once: AtOnce = 4,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """DCRL, SCST and more maximum likelihood from one network: table, curves, and where readers disagree (Figure 5).
+
+    Without a RECIPE the starting network's own is taken, with the second stage's rate and schedule.
+    """
+    from rmreader.studies.rl import study_rl
+    from rmreader.studies.runs import Job
+
+    recipe, overrides = _recipe(words)
+    job = Job(train, dev, out, device, at_once, curve=True)
+    _show(study_rl(init, recipe, overrides, job, seeds), out, json)
+
+
+@study.command()
+def ablation(
+    train: Train,
+    dev: Dev,
+    out: Out,
+    words: Words = None,
+    seeds: Seeds = 3,
+    rows: Annotated[str, typer.Option(help="Rows of the table, as 1,5,9; all without it. Row 0 is always there.")] = "",
+    ml_only: Annotated[
+        bool, typer.Option("--ml-only", help="Compare after maximum likelihood alone: cheaper.")
+    ] = False,
+    second: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the second stage; may be given again.")
+    ] = None,
+    at_once: AtOnce = 4,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Table 4: the twelve ablations, each trained in the paper's two stages."""
+    from rmreader.config import load_recipe, recipe_from
+    from rmreader.studies.ablation import study_ablation
+    from rmreader.studies.runs import Job
+
+    path, overrides = _recipe(words)
+    recipe = load_recipe(path, overrides) if path else recipe_from({}, overrides)
+    _show(study_ablation(recipe, Job(train, dev, out, device, at_once), seeds, rows, ml_only, second or ()), out, json)
+
+
+@study.command()
+def squad(models: Models, dev: Dev, out: Results = None, device: Device = None, json: Json = False) -> None:
+    """Table 2: exact match and F1 on SQuAD dev, of readers alone and as an ensemble."""
+    from rmreader.learning.setup import pick_device
+    from rmreader.studies.scores import study_squad
+
+    _show(study_squad(dev, models, pick_device(device), out), out, json)
+
+
+@study.command()
+def adversarial(
+    models: Models,
+    addsent: Annotated[Path, typer.Option(help="The AddSent file.")],
+    addonesent: Annotated[Path, typer.Option(help="The AddOneSent file.")],
+    out: Results = None,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Table 3: AddSent and AddOneSent, of readers alone and as an ensemble."""
+    from rmreader.learning.setup import pick_device
+    from rmreader.studies.scores import study_adversarial
+
+    _show(study_adversarial(addsent, addonesent, models, pick_device(device), out), out, json)
+
+
+@study.command()
+def attention(
+    data: Annotated[Path, typer.Option(help="Questions, a SQuAD-format file.")],
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL", help="A reader without reattention; may be given again.")
+    ] = None,
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", metavar="MODEL", help="A reader with reattention; may be given again.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first so many questions; 0 is all of them.")] = 0,
+    out: Results = None,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Table 5: redundancy and deficiency of the attentions, as KL divergences, without and with reattention."""
+    if not without and not with_:
+        raise typer.BadParameter("give readers: --without MODEL, --with MODEL, or both, each once or more.")
+    from rmreader.learning.setup import pick_device
+    from rmreader.studies.attention import study_attention
+
+    _show(study_attention(data, without or (), with_ or (), pick_device(device), limit), out, json)
+
+
+@study.command()
+def rounds(words: Words = None, out: Results = None, json: Json = False) -> None:
+    """Table 1: rounds of alignment, counted in the network of a recipe."""
+    from rmreader.config import load_recipe, recipe_from
+    from rmreader.studies.rounds import study_rounds
+
+    path, overrides = _recipe(words)
+    recipe = load_recipe(path, overrides) if path else recipe_from({}, overrides)
+    _show(study_rounds(recipe.network), out, json)
+
+
+@study.command()
+def figure(
+    out: Annotated[Path, typer.Option(help="Folder for the page and its drawings.")],
+    question: Annotated[str, typer.Option(help="What is asked; a sample without it.")] = "",
+    passage: Annotated[Path | None, typer.Option(help="File with the passage (UTF-8); a sample without it.")] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="A reader, by name or folder.")] = "small",
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Figures 2 and 4: the attentions of every round for one question, and how reattention moved them, as a page."""
+    if bool(question) != (passage is not None):
+        raise typer.BadParameter("give both --question and --passage, or neither for a sample.")
+    from rmreader.studies.figure import sample, study_figure
+
+    texts = (question, passage.read_text(encoding="utf-8-sig")) if passage else sample()
+    _show(study_figure(*texts, model, out, device), out, json)
+
+
+def _recipe(words: list[str] | None) -> tuple[Path | None, list[str]]:
+    """The recipe, if the first word is no setting, and the settings to change."""
+    words = words or []
+    return (Path(words[0]), words[1:]) if words and "=" not in words[0] else (None, words)
+
+
+def _show(report: Report, out: Path | None, json: bool) -> None:
+    """Print a report and write its files; status 1 where something went wrong on the way."""
+    from rmreader.studies.report import save
+
+    written = save(report, out) if out else []
+    if json:
+        emit_json(report.data)
+    else:
+        table(report.rows, report.header, report.title)
+        for remark in report.notes:
+            typer.echo(remark)
+    for path in written:
+        note(str(path))
+    for problem in report.problems:
+        note(f"failed: {problem}")
+    if report.problems:
+        raise typer.Exit(1)
