@@ -45,6 +45,7 @@ def svg(
     values: Floats, rows: Sequence[str], columns: Sequence[str], title: str, signed: bool = False, cell: int = 13
 ) -> str:
     """The matrix [rows, columns] under its title, words along its sides; valid alone as a file and inside a page."""
+    title += f" (the darkest is {np.abs(values).max(initial=0.0):.3g})"
     font = cell - 2
     left = round(0.62 * font * max(map(len, rows), default=1)) + 8
     top = round(0.62 * font * max(map(len, columns), default=1)) + 30

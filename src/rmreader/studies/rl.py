@@ -47,8 +47,15 @@ def study_rl(init: Path, recipe: Path | None, overrides: Sequence[str], job: Job
     readerfolder.load_weights(network, weights, str(init))
     claim(job, "rl", settings, init_weights=fingerprint(init))
     encoded = encode_file(job.dev)
-    start = evaluate(network.to(device), Feed(encoded, lexicon, device, extras=extras), settings.decoding.max_length)
-    del network
+    _, held_out = split(encode_file(job.train), settings.training.holdout, split_seed(settings.training))
+    start, selection = (
+        evaluate(network.to(device), Feed(data, lexicon, device, extras=extras), settings.decoding.max_length)
+        if data is not None
+        else None
+        for data in (encoded, held_out)
+    )
+    assert start is not None
+    del network, extras
 
     members = [
         Member(f"{objective}-seed-{seed}", (f"training.objective={objective}", f"training.seed={seed}"))
