@@ -179,7 +179,7 @@ class Run:
             return step
         from rmreader.kernels.graphs import Graphed
 
-        return Graphed(step)
+        return Graphed(step, lambda: list(self.learner.tensors().values()))
 
     def _upcoming(self) -> Iterator[NDArray[Any]]:
         """The batches from the present step on."""

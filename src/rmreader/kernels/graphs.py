@@ -1,0 +1,97 @@
+"""Training steps captured as CUDA graphs: one for each shape of batch, replayed without the host's launch latency."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from rmreader.data.batch import Batch
+
+Step = Callable[[Batch[Tensor]], dict[str, Tensor]]
+Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
+
+_WARM_UP = 2  # runs before a capture: libraries choose their algorithms, kernels are compiled, gradients allocated
+
+
+class Graphed:
+    """A step that is captured when a shape is first seen and replayed from then on.
+
+    ``state`` is every tensor that a step changes (a function, since an optimizer makes its own at the first step):
+    warming up runs the step, so what it changed is put back. The results of a call are overwritten by the next one of
+    the same shape; clone them to keep them. On the CPU, and once a capture has failed, the step is simply called.
+    """
+
+    def __init__(self, step: Step, state: Callable[[], Sequence[Tensor]], limit: int = 96) -> None:
+        self.step, self.state, self.limit = step, state, limit
+        self.failed = False
+        self._graphs: OrderedDict[Shapes, _Captured] = OrderedDict()
+        self._pool: tuple[int, int] | None = None
+
+    def __call__(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
+        """The step on this batch."""
+        tensors = flatten(batch)
+        if self.failed or not tensors[0].is_cuda:
+            return self.step(batch)
+        shapes = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+        captured = self._graphs.pop(shapes, None) or self._capture(batch)
+        if captured is None:
+            return self.step(batch)
+        self._graphs[shapes] = captured  # the most recently used stands last
+        if len(self._graphs) > self.limit:
+            self._graphs.popitem(last=False)
+        return captured.replay(tensors)
+
+    def _capture(self, batch: Batch[Tensor]) -> _Captured | None:
+        """The step on batches of this shape as a graph, with everything it changes as it was before."""
+        before = [tensor.detach().clone() for tensor in self.state()]
+        try:
+            captured = _Captured(self.step, batch, self._pool)
+        except RuntimeError as error:
+            self.failed = True
+            reason = str(error).partition("\n")[0]
+            print(
+                f"this step cannot be captured as a graph and runs without one, more slowly: {reason}", file=sys.stderr
+            )
+            return None
+        finally:
+            torch.cuda.synchronize()
+            with torch.no_grad():
+                now = self.state()
+                torch._foreach_copy_(list(now[: len(before)]), before)
+                for tensor in now[len(before) :]:  # made while warming up, so nothing yet
+                    tensor.zero_()
+        self._pool = captured.graph.pool()
+        return captured
+
+
+class _Captured:
+    """One graph, the tensors it reads and the tensors it writes."""
+
+    def __init__(self, step: Step, batch: Batch[Tensor], pool: tuple[int, int] | None) -> None:
+        self.batch = batch.map(torch.clone)
+        self.tensors = flatten(self.batch)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UP):
+                step(self.batch)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, pool=pool):
+            self.results = step(self.batch)
+
+    def replay(self, tensors: list[Tensor]) -> dict[str, Tensor]:
+        torch._foreach_copy_(self.tensors, tensors)
+        self.graph.replay()
+        return self.results
+
+
+def flatten(batch: Batch[Tensor]) -> list[Tensor]:
+    """Every tensor of a batch, in an order of its own."""
+    tensors: list[Tensor] = []
+    batch.map(lambda tensor: tensors.append(tensor) or tensor)  # type: ignore[func-returns-value]
+    return tensors
