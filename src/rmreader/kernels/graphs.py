@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ class Graphed:
         self.step, self.state, self.limit = step, state, limit
         self.failed = False
         self._graphs: OrderedDict[Shapes, _Captured] = OrderedDict()
-        self._pool: tuple[int, int] | None = None
+        self._pool: Any = None  # memory that all graphs share, since only one runs at a time
 
     def __call__(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
         """The step on this batch."""
@@ -71,10 +72,10 @@ class Graphed:
 class _Captured:
     """One graph, the tensors it reads and the tensors it writes."""
 
-    def __init__(self, step: Step, batch: Batch[Tensor], pool: tuple[int, int] | None) -> None:
+    def __init__(self, step: Step, batch: Batch[Tensor], pool: Any) -> None:
         self.batch = batch.map(torch.clone)
         self.tensors = flatten(self.batch)
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UP):
