@@ -1,0 +1,152 @@
+"""Tags and contextual vectors in whole runs: learned from, kept with the reader, and the same however they come."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rmreader.data.encode import encode_file
+from rmreader.errors import UserError
+from rmreader.learning import readerfolder
+from rmreader.learning.checkpoint import load_checkpoint
+from rmreader.learning.evaluate import evaluate
+from rmreader.learning.extras import Extras
+from rmreader.learning.feed import Feed
+from rmreader.learning.outfolder import Stop
+from rmreader.learning.trainer import Run, train
+from rmreader.reading.reader import Reader
+
+CPU = torch.device("cpu")
+MODES = {
+    "frozen": ("inputs.contextual_mode=frozen",),
+    "apart": ("inputs.contextual_mode=tuned", "inputs.contextual_layer_dropout=0.1"),
+    "together": ("inputs.contextual_mode=tuned", "inputs.contextual_pairing=together"),
+}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = Path(__file__).resolve().parents[1] / "model" / "encoders.py"
+    spec = importlib.util.spec_from_file_location("small_encoders", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder: Path = module.build_bert(tmp_path_factory.mktemp("bert"))
+    return folder
+
+
+def losses(out: Path) -> list[float]:
+    lines = (out / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    return [line["loss"] for line in map(json.loads, lines) if "loss" in line]
+
+
+def run(tiny: Any, out: Path, *overrides: str, resume: bool = False) -> Any:
+    recipe = tiny.recipe("training.epochs=1", *overrides)
+    files = tiny.folder / "train.json", tiny.folder / "dev.json"
+    return train(recipe, *files, out, resume=resume, device="cpu", cache_dir=out.parent / "cache")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_reader_with_an_encoder_is_trained_kept_and_read(tiny: Any, bert: Path, tmp_path: Path, mode: str) -> None:
+    result = run(tiny, tmp_path / "run", f"inputs.contextual={bert}", *MODES[mode])
+    assert all(np.isfinite(losses(tmp_path / "run")))
+    best = tmp_path / "run" / "best"
+    network, lexicon, recipe = readerfolder.load_network(best)
+    extras = Extras(recipe.inputs, CPU, tmp_path / "cache", reader=best)
+    dev = encode_file(tiny.folder / "dev.json", tiny.folder)
+    assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
+    answer = Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps. In Lima, Noor slept.")[0]
+    assert answer.text
+
+
+@pytest.mark.parametrize("mode", ["apart", "together"])
+def test_the_encoder_learns_at_its_own_rate(tiny: Any, bert: Path, tmp_path: Path, mode: str) -> None:
+    setting = (f"inputs.contextual={bert}", *MODES[mode], "training.ema=0")
+    before = Extras(tiny.recipe(*setting).inputs, CPU).tuned
+    assert before is not None
+    moved = {}
+    for rate in (0.0, 1e-3):
+        out = tmp_path / str(rate)
+        run(tiny, out, *setting, f"training.contextual_rate={rate}")
+        after = readerfolder.load_network(out / "best")[0].contextual
+        assert after is not None
+        pairs = zip(before.parameters(), after.parameters(), strict=True)
+        moved[rate] = max(float((one - other).detach().abs().max()) for one, other in pairs)
+    assert moved[0.0] == 0
+    assert moved[1e-3] > 1e-4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_stopped_and_resumed_runs_end_in_the_same_bits(
+    tiny: Any, bert: Path, tmp_path: Path, stop_after: Callable[[int], Any], mode: str
+) -> None:
+    settings = ("training.epochs=1", f"inputs.contextual={bert}", *MODES[mode])
+    assert Run(tiny.setup(tmp_path / "whole", *settings)).go(Stop()).finished
+    for looks in (7, 10**6):
+        result = Run(tiny.setup(tmp_path / "parts", *settings, resume=True)).go(stop_after(looks))
+    assert result.finished
+    whole, parts = (load_checkpoint(tmp_path / name / "last")[0] for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_cached_and_uncached_runs_have_the_same_loss_curve(tiny: Any, bert: Path, tmp_path: Path) -> None:
+    settings = f"inputs.contextual={bert}", "training.max_context=20", "training.epochs=3"
+    run(tiny, tmp_path / "cached", *settings)
+    run(tiny, tmp_path / "uncached", *settings, "inputs.contextual_cache=false")
+    cached, uncached = losses(tmp_path / "cached"), losses(tmp_path / "uncached")
+    assert len(cached) >= 3
+    np.testing.assert_allclose(cached, uncached, atol=1e-3)
+
+
+def test_cut_passages_get_the_vectors_and_pieces_of_their_own_words(tiny: Any, bert: Path, tmp_path: Path) -> None:
+    encoded = encode_file(tiny.folder / "train.json", tiny.folder)
+    inputs = replace(tiny.recipe().inputs, contextual=str(bert))
+    setup = tiny.setup(tmp_path / "run")
+    index = np.array([3, 9, 20])
+    whole = Feed(encoded, setup.lexicon, CPU, extras=Extras(inputs, CPU, tmp_path))
+    cut = Feed(encoded, setup.lexicon, CPU, max_context=15, extras=Extras(inputs, CPU, tmp_path))
+    ((_, full),), ((_, part),) = whole.batches([index]), cut.batches([index])
+    assert part.context.shape[1] == 15
+    for k, first in enumerate(part.offset.tolist()):
+        assert torch.equal(part.context_layers[k], full.context_layers[k, first : first + 15])
+    tuned = replace(inputs, contextual_mode="tuned")
+    extras = Extras(tuned, CPU, tmp_path)
+    ((_, laid),) = Feed(encoded, setup.lexicon, CPU, max_context=15, extras=extras).batches([index])
+    table = extras.pieces.table(encoded.vocabulary)
+    for k, (i, first) in enumerate(zip(index.tolist(), laid.offset.tolist(), strict=True)):
+        words = encoded.context_tokens(i)[first : first + 15]
+        found = laid.pieces.flatten()[laid.context_pieces[k].long()]
+        assert found.tolist() == table.ids[table.offsets[words]].tolist()
+
+
+def test_a_reader_refuses_another_encoder(tiny: Any, bert: Path, tmp_path: Path) -> None:
+    run(tiny, tmp_path / "run", f"inputs.contextual={bert}")
+    best = tmp_path / "run" / "best"
+    inputs = replace(readerfolder.load_network(best)[2].inputs, contextual=str(other_window(bert, tmp_path / "other")))
+    with pytest.raises(UserError, match="another encoder"):
+        Extras(inputs, CPU, reader=best)
+
+
+def other_window(bert: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for path in bert.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    tree = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**tree, "layer_norm_eps": 1e-3}))
+    return folder
+
+
+def test_frozen_encoders_read_no_pairs(tiny: Any, bert: Path) -> None:
+    inputs = replace(tiny.recipe().inputs, contextual=str(bert), contextual_pairing="together")
+    with pytest.raises(UserError, match="only a tuned encoder reads pairs"):
+        Extras(inputs, CPU)
