@@ -1,0 +1,160 @@
+"""A conversation about one passage: question after question, a table of answers, and the passage with them marked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from rmreader.errors import UserError
+from rmreader.reading.answers import Answer
+from rmreader.reading.reader import Reader
+
+PROMPT = "? "
+_SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown
+_AROUND = 200
+_STYLES = ("black on green", "black on yellow", "black on cyan")  # of the best, the second, the others
+_UNPRINTABLE = {ord(c): " " for c in "\a\b\v\f\r"}  # rich would drop them, and all places behind would be wrong
+HELP = """\
+Type a question about the passage. Besides:
+  :top N          show N answers to each question
+  :passage        show the whole passage, the last answers marked
+  :open FILE      go on with another passage
+  :help           this
+  :quit           leave (or end of input)"""
+
+
+class Chat:
+    """One conversation; ``console`` is where it is shown."""
+
+    def __init__(
+        self, reader: Reader, passage: str, console: Console, top: int = 3, min_confidence: float = 0.0
+    ) -> None:
+        self.reader, self.passage, self.console = reader, passage, console
+        self.top, self.min_confidence = top, min_confidence
+        self.answers: list[Answer] = []
+
+    def run(self, ask: Callable[[str], str]) -> None:
+        """Take lines from ``ask`` (such as ``input``) until it ends or the person leaves."""
+        self.console.print(
+            Text(f"{len(self.passage.split()):,} words read. :help says what can be typed.", style="dim")
+        )
+        while True:
+            try:
+                line = ask(PROMPT).strip()
+            except EOFError:
+                return
+            except KeyboardInterrupt:  # gives up the line, not the conversation
+                self.console.print()
+                continue
+            try:
+                if not self.take(line):
+                    return
+            except UserError as error:
+                self.console.print(Text(str(error), style="red"))
+
+    def take(self, line: str) -> bool:
+        """Answer one line; False where it was the last."""
+        command, _, rest = line.partition(" ")
+        if not line:
+            return True
+        if not line.startswith(":"):
+            self.answer(line)
+        elif command in (":quit", ":q", ":exit"):
+            return False
+        elif command == ":top":
+            if not rest.strip().isdecimal() or not 1 <= int(rest) <= 100:
+                raise UserError(":top takes a number from 1 to 100.")
+            self.top = int(rest)
+        elif command == ":passage":
+            self.console.print(Panel(marked(self.passage, self.answers)))
+        elif command == ":open":
+            self.passage, self.answers = read_passage(Path(rest.strip()).expanduser()), []
+            self.console.print(Text(f"{len(self.passage.split()):,} words read.", style="dim"))
+        else:
+            if command not in (":help", ":h", ":?"):
+                self.console.print(Text(f"{command}: no such command.", style="red"))
+            self.console.print(Text(HELP))
+        return True
+
+    def answer(self, question: str) -> None:
+        """Show the answers to a question, and where they stand."""
+        self.answers = self.reader.ask(question, self.passage, top=self.top, min_confidence=self.min_confidence)
+        if not self.answers:
+            self.console.print(Text("no answer", style="dim"))
+            return
+        self.console.print(table(self.answers))
+        self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
+
+
+def table(answers: list[Answer]) -> Table:
+    """The answers, best first."""
+    grid = Table(show_edge=False, pad_edge=False, header_style="dim")
+    for name in ("", "answer", "confidence", "score", "place"):
+        grid.add_column(name, justify="left" if name == "answer" else "right", overflow="fold")
+    for number, answer in enumerate(answers, start=1):
+        bar = "█" * round(10 * answer.confidence)
+        cells = (f"{number}", _one_line(answer.text), f"{bar} {answer.confidence:.1%}", f"{answer.score:.2f}")
+        grid.add_row(*(Text(cell) for cell in cells), Text(f"{answer.start}–{answer.end}", style="dim"))
+    return grid
+
+
+def excerpt(passage: str, answers: list[Answer]) -> Text:
+    """The passage with the answers marked; of a long one, what stands around the best."""
+    if len(passage) <= _SHOWN:
+        return marked(passage, answers)
+    best = answers[0]
+    begin = passage.rfind(best.sentence, 0, best.start + len(best.sentence)) if best.sentence else best.start
+    begin = min(begin if begin >= 0 else best.start, best.start)
+    low, high = max(0, begin - _AROUND), min(len(passage), max(best.end, begin + len(best.sentence)) + _AROUND)
+    text = marked(passage, answers)[low:high]
+    return Text.assemble("…" if low else "", text, "…" if high < len(passage) else "")
+
+
+def marked(passage: str, answers: list[Answer]) -> Text:
+    """The passage, better answers painted over lesser ones."""
+    text = Text(passage.translate(_UNPRINTABLE))
+    for number, answer in reversed(list(enumerate(answers))):
+        text.stylize(_STYLES[min(number, len(_STYLES) - 1)], answer.start, answer.end)
+    return text
+
+
+def read_passage(path: Path) -> str:
+    """A passage from a file of UTF-8 text."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (at byte {error.start}); save it as UTF-8.") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
+    if not text.strip():
+        raise UserError(f"{path}: the passage is empty; give a text to read.")
+    return text
+
+
+def remember(history: Path) -> Callable[[], None]:
+    """Let the person recall earlier questions with the arrow keys; returns what saves them at the end."""
+    try:
+        import readline
+    except ImportError:  # there is none on Windows
+        return lambda: None
+    with contextlib.suppress(OSError):  # the first time, or a home that cannot be written: it works all the same
+        history.parent.mkdir(parents=True, exist_ok=True)
+        readline.read_history_file(history)
+    readline.set_history_length(1000)
+
+    def save() -> None:
+        with contextlib.suppress(OSError):
+            readline.write_history_file(history)
+
+    return save
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,200 @@
+"""A trained reader for elsewhere: as one .onnx file for any runtime, or as a smaller folder that is fit to ship."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+from rmreader.reading.engines import Pair, TorchEngine
+from rmreader.reading.folder import MANIFEST, WEIGHTS, Folder, open_folder
+from rmreader.reading.graph import Layers, Weights, network
+from rmreader.reading.inputs import character_states, session
+from rmreader.reading.onnxfile import FLOAT, Graph
+from rmreader.reading.reader import Reader
+from rmreader.reading.spans import log_softmax
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.tokens import tokenize
+from rmreader.text.vectors import file_sha256
+
+TOLERANCE = 1e-4  # of log-probabilities, between a graph and the network it was made of
+ALLOWED_LOSS = 0.1  # of F1, in percent, for 8-bit products
+
+_SAMPLES = [
+    ("Who?", "Ada."),
+    ("Which team won?", "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third title."),
+    ("Wo steht „das“ geschrieben, naïve Ärzte?", "Überall 1. \n\n 中文 and ½ of 3,000 zzyzx ☃, e.g. here (see II)."),
+    ("Where was the game " * 10 + "played?", "It was played in Santa Clara, California, on February 7, 2016. " * 25),
+]
+
+
+def export_onnx(name_or_path: str | Path, out: Path) -> float:
+    """Write a reader as one .onnx file, attentions included; returns how far it is from the network (see ``check``).
+
+    Inputs: ``question`` [n] and ``context`` [m] are rows of the word table ``vectors`` [W, dim], ``characters`` [W, c],
+    ``lengths`` [W], ``keys`` [W] (and ``trainable`` [W]), as ``Lexicon.look_up`` gives it. Outputs: ``log_p1`` and
+    ``log_p2`` [m]; ``E1`` [n, m], ``B1`` [m, m], ``E2``, … unnormalised.
+    """
+    folder = open_folder(name_or_path)
+    inputs = folder.recipe.inputs
+    if inputs.tags or inputs.contextual:
+        raise UserError(f"{folder.path}: tags and contextual encoders are not exported; this reader runs in torch.")
+    model = whole_graph(folder)
+    difference = check(folder, model)
+    _write(out, model)
+    return difference
+
+
+def whole_graph(folder: Folder) -> bytes:
+    """The network with its word inputs, in one graph."""
+    g, w, inputs = Graph(), folder.weights(), folder.recipe.inputs
+    question, context = g.input("question", "int32", ("n",)), g.input("context", "int32", ("m",))
+    vectors = g.input("vectors", "float32", ("W", "dim"))
+    if "encoder.words.weight" in w:
+        rows = g.input("trainable", "int32", ("W",))
+        vectors = g.op("Add", vectors, g.op("Gather", w["encoder.words.weight"], rows))
+    layers, table = Layers(g, w), [vectors]
+    if inputs.characters:
+        characters, lengths = g.input("characters", "int32", ("W", "c")), g.input("lengths", "int32", ("W",))
+        table.append(character_states(layers, characters, lengths))
+    words = g.op("Concat", *table, axis=1)
+    xs = [g.op("Gather", words, text) for text in (question, context)]
+    if inputs.exact_match:
+        keys = g.input("keys", "int32", ("W",))
+        asked, read = (g.op("Gather", keys, text) for text in (question, context))
+        same = g.op("Equal", g.op("Unsqueeze", asked, np.array([1])), g.op("Unsqueeze", read, np.array([0])))
+        matches = g.op("Cast", same, to=FLOAT)  # [n, m]
+        columns = [g.op("ReduceMax", matches, np.array([1]), keepdims=1)]
+        columns.append(g.op("Transpose", g.op("ReduceMax", matches, np.array([0]), keepdims=1)))
+        xs = [g.op("Concat", x, column, axis=1) for x, column in zip(xs, columns, strict=True)]
+    start, end, rounds = network(layers, folder.recipe.network, *xs)
+    g.output("log_p1", g.op("LogSoftmax", start, axis=-1), ("m",))
+    g.output("log_p2", g.op("LogSoftmax", end, axis=-1), ("m",))
+    for number, made in enumerate(rounds, start=1):
+        g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
+        g.output(f"B{number}", g.op("Transpose", made.Bt), ("m", "m"))
+    return g.to_bytes()
+
+
+def check(folder: Folder, model: bytes) -> float:
+    """The largest difference of any log-probability or attention logit between a graph and torch's network, refused
+    where it is above ``TOLERANCE``."""
+    lexicon = Lexicon.load(folder.path)
+    plain, exported = TorchEngine(folder, lexicon, "cpu"), session(model)
+    wanted = {value.name for value in exported.get_inputs()}
+    worst = 0.0
+    for question, passage in _SAMPLES:
+        pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+        distinct = {word: row for row, word in enumerate(dict.fromkeys([*pair.question_words, *pair.context_words]), 1)}
+        table = dataclasses.asdict(lexicon.look_up(list(distinct)))
+        texts = {"question": pair.question_words, "context": pair.context_words}
+        feeds = table | {name: np.array([distinct[w] for w in words], np.int32) for name, words in texts.items()}
+        found = exported.run(None, {name: array for name, array in feeds.items() if name in wanted})
+        scores, rounds = plain.read(pair), plain.attend(pair)
+        expected = [log_softmax(scores.start), log_softmax(scores.end), *(part for one in rounds for part in one)]
+        worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True)))
+    if not worst <= TOLERANCE:
+        raise UserError(
+            f"{folder.path}: the exported graph differs from the network by {worst:.1e}; nothing is written."
+        )
+    return worst
+
+
+@dataclass(frozen=True)
+class Loss:
+    """F1 before and after, on the questions it was measured on."""
+
+    before: float
+    after: float
+    questions: int
+
+
+def shrink(
+    name_or_path: str | Path,
+    out: Path,
+    weights: Literal["float32", "float16", "int8"] = "float16",
+    precision: Literal["float", "int8"] = "float",
+    data: Path | None = None,
+) -> Loss | None:
+    """Write a reader's folder again with weights in fewer bits, and perhaps made to run with 8-bit products.
+
+    With ``data``, a SQuAD-format file, both readers answer it, and one that loses more than ``ALLOWED_LOSS`` F1 is not
+    written. 8-bit products are never taken unmeasured.
+    """
+    folder = open_folder(name_or_path)
+    if precision == "int8" and data is None:
+        raise UserError("8-bit products need --data, a file of questions with answers, to show what they cost.")
+    if out.exists():
+        raise UserError(f"{out}: there already; remove it or choose another place.")
+    new = out.with_name(f"{out.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    shutil.copytree(folder.path, new, ignore=shutil.ignore_patterns(MANIFEST, WEIGHTS, "*.onnx"))
+    from safetensors.numpy import save_file
+
+    save_file(dict(_stored(folder.weights(), weights)), new / WEIGHTS)
+    about = dict(folder.about) | {"precision": precision, "weights": weights}
+    _sign(new, about)
+    loss = None
+    if data is not None:
+        loss = _loss(folder.path, new, data)
+        if loss.before - loss.after > ALLOWED_LOSS:
+            shutil.rmtree(new)
+            raise UserError(
+                f"{folder.path}: with {weights} weights and {precision} products F1 falls from {loss.before:.2f} to "
+                f"{loss.after:.2f} on {data.name}, more than {ALLOWED_LOSS}; nothing is written."
+            )
+        about["shrunk"] = {"data": data.name, **dataclasses.asdict(loss)}
+        _sign(new, about)
+    os.rename(new, out)
+    return loss
+
+
+def _stored(weights: Weights, kind: str) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Weights in fewer bits; what has one dimension stays in 16, being small and touchy."""
+    for name, weight in weights.items():
+        if kind == "int8" and weight.ndim > 1:
+            scale = np.maximum(np.abs(weight).max(axis=-1), 1e-12) / 127  # one a row
+            yield name, np.rint(weight / scale[..., None]).astype(np.int8)
+            yield f"{name}.scale", scale.astype(np.float32)
+        else:
+            yield name, np.array(weight, np.float32 if kind == "float32" else np.float16)
+
+
+def _sign(folder: Path, about: dict[str, Any]) -> None:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    about["checksums"] = {str(path.relative_to(folder)): file_sha256(path) for path in files}
+    (folder / MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _loss(before: Path, after: Path, data: Path) -> Loss:
+    from rmreader.data.squad import read_squad
+    from rmreader.scoring.squad import score
+
+    dataset = read_squad(data)
+    questions = list(dataset.questions())
+    scores = []
+    for folder, precision in ((before, "float"), (after, None)):
+        reader = Reader.load(folder, precision=precision)  # type: ignore[arg-type]
+        found = reader.ask_many((question.text, paragraph.context) for paragraph, question in questions)
+        texts = {q.id: answers[0].text if answers else "" for (_, q), answers in zip(questions, found, strict=True)}
+        scores.append(score(dataset, texts))
+    return Loss(scores[0].f1, scores[1].f1, len(questions))
+
+
+def _write(out: Path, content: bytes) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,94 @@
+"""The conversation, without a terminal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rmreader.reading.chat import Chat, excerpt, marked, read_passage, remember
+from rmreader.reading.reader import Reader
+
+PASSAGE = "The letter was written by Ada Lovelace in 1843.\r\nIt was sent to Turin."
+
+
+def converse(reader: Reader, lines: list[str | type[BaseException]], passage: str = PASSAGE, **options: int) -> str:
+    out = io.StringIO()
+    script = iter(lines)
+
+    def ask(prompt: str) -> str:
+        line = next(script, EOFError)
+        if not isinstance(line, str):
+            raise line
+        return line
+
+    Chat(reader, passage, Console(file=out, width=100), **options).run(ask)
+    return out.getvalue()
+
+
+def test_questions_are_answered_with_a_table_and_the_passage(reader: Reader) -> None:
+    shown = converse(reader, ["Who wrote it?", "", "  ", "When?", ":quit", "Never asked?"])
+    best = reader.ask("Who wrote it?", PASSAGE, top=3)
+    for answer in best:
+        assert " ".join(answer.text.split()) in shown
+        assert f"{answer.score:.2f}" in shown
+        assert f"{answer.start}–{answer.end}" in shown
+    assert shown.count("confidence") == 2
+    assert shown.count("It was sent to Turin.") >= 2
+
+
+def test_commands(reader: Reader, tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("Another passage about Oslo.", encoding="utf-8")
+    lines: list[str | type[BaseException]] = [":top 1", "Who?", ":top x", ":nonsense", KeyboardInterrupt]
+    lines += [f":open {other}", "Where?", ":passage", ":open /no/such"]
+    shown = converse(reader, lines)
+    assert ":top takes a number from 1 to 100" in shown
+    assert ":nonsense: no such command" in shown
+    assert "Another passage about Oslo." in shown
+    assert "/no/such: cannot be read" in shown
+
+
+def test_no_answer_is_said(reader: Reader) -> None:
+    assert "no answer" in converse(reader, ["..."], passage=" ")
+
+
+def test_marks_stand_exactly_on_the_answers_whatever_is_unprintable(reader: Reader) -> None:
+    passage = "\x07First\r\n" + PASSAGE
+    answers = reader.ask("Who?", passage, top=3)
+    text = marked(passage, answers)
+    assert len(text.plain) == len(passage)
+    spans = {(span.start, span.end) for span in text.spans}
+    assert spans == {(answer.start, answer.end) for answer in answers}
+
+
+def test_of_a_long_passage_only_the_surroundings_are_shown(reader: Reader) -> None:
+    passage = "Some words stand here. " * 300
+    answers = reader.ask("What stands here?", passage)
+    shown = excerpt(passage, answers).plain
+    assert len(shown) < 1000
+    assert answers[0].text in shown
+
+
+def test_passages_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
+    from rmreader.errors import UserError
+
+    (tmp_path / "empty").write_text(" \n")
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    for name, says in (("empty", "the passage is empty"), ("latin", "not UTF-8"), ("absent", "cannot be read")):
+        with pytest.raises(UserError, match=says):
+            read_passage(tmp_path / name)
+
+
+def test_earlier_questions_are_remembered(tmp_path: Path) -> None:
+    readline = pytest.importorskip("readline")
+    save = remember(tmp_path / "deep" / "history")
+    readline.add_history("Who wrote it?")
+    save()
+    assert "Who" in (tmp_path / "deep" / "history").read_text()
+    readline.clear_history()
+    remember(tmp_path / "deep" / "history")
+    assert readline.get_history_item(1).replace("\\040", " ") == "Who wrote it?"
+    readline.clear_history()

@@ -1,0 +1,223 @@
+"""Files in, files out: every format, bad rows named, broken-off runs taken up again."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmreader.errors import UserError
+from rmreader.reading.predict import Summary, predict
+from rmreader.reading.reader import Reader
+from rmreader.reading.rows import BadRow, Columns, Row, read_rows
+
+ROWS = [
+    {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
+    {"id": "b", "question": 'Where, "exactly"?', "passage": "In London; 中文."},
+    {"id": "c", "question": "When?", "passage": "In 1843."},
+]
+EXPECTED = [Row(**row) for row in ROWS]
+
+
+def write(path: Path, kind: str, rows: list[dict[str, Any]] | None = None) -> Path:
+    rows = ROWS if rows is None else rows
+    if kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), path)
+        return path
+    if kind == "squad":
+        paragraphs = [
+            {"context": row["passage"], "qas": [{"id": row["id"], "question": row["question"], "answers": []}]}
+            for row in rows
+        ]
+        text = json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs}]})
+    elif kind == "jsonl":
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+    else:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if kind == "tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+        text = path.read_bytes().decode()
+    content = text.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x.json", "squad"),
+        ("x.json.gz", "squad"),
+        ("x.jsonl", "jsonl"),
+        ("x.ndjson.gz", "jsonl"),
+        ("x.csv", "csv"),
+        ("x.csv.gz", "csv"),
+        ("x.tsv", "tsv"),
+        ("x.parquet", "parquet"),
+    ],
+)
+def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, kind: str) -> None:
+    assert list(read_rows(write(tmp_path / name, kind))) == EXPECTED
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_columns_may_have_other_names_and_ids_be_absent(tmp_path: Path, kind: str) -> None:
+    rows = [{"q": row["question"], "text": row["passage"]} for row in ROWS]
+    path = write(tmp_path / f"x.{kind}", kind, rows)
+    found = list(read_rows(path, Columns(question="q", passage="text")))
+    assert found == [Row(str(k), row["question"], row["passage"]) for k, row in enumerate(ROWS, start=1)]
+    context = write(tmp_path / f"y.{kind}", kind, [{"question": "Who?", "context": "Ada."}])
+    assert list(read_rows(context)) == [Row("1", "Who?", "Ada.")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"x.{kind}", kind)
+    with pytest.raises(UserError, match=r"no column 'title'; its columns are 'id', 'question', 'passage'"):
+        list(read_rows(path, Columns(passage="title")))
+
+
+def test_bad_rows_are_named_and_the_good_ones_kept(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(ROWS[0]),
+        "{broken",
+        "[1]",
+        json.dumps({"id": "x", "question": 5, "passage": "p"}),
+        json.dumps({"id": "y", "question": "  ", "passage": "p"}),
+        json.dumps({"id": "z", "question": "q"}),
+        "",
+        json.dumps(ROWS[0]),
+        json.dumps(ROWS[1]),
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    rows = list(read_rows(path))
+    assert [row for row in rows if isinstance(row, Row)] == EXPECTED[:2]
+    said = [str(row) for row in rows if isinstance(row, BadRow)]
+    assert [text.split(": ", 1)[1] for text in said] == [
+        said[0].split(": ", 1)[1],
+        "line 3: not a JSON object",
+        "line 4: 'question' is no text but int",
+        "line 5: 'question' is empty",
+        "line 6: 'passage' or 'context' is missing",
+        "id a: the id stood in an earlier row",
+    ]
+    assert "line 2: not valid JSON" in said[0]
+
+
+def test_ragged_csv_rows_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("id,question,passage\na,Who?,Ada.\nb,Where?\nc,When?,1843,too many\nd,Why?,So.\n")
+    rows = list(read_rows(path))
+    assert [row.id for row in rows if isinstance(row, Row)] == ["a", "d"]
+    assert [str(row).split(": ", 1)[1] for row in rows if isinstance(row, BadRow)] == [
+        "row 2: 2 fields where the header has 3",
+        "row 3: 4 fields where the header has 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.csv", b"", "the file is empty"),
+        ("x.csv", b"id,question,passage\n1,\xff\xfe,p\n", "not UTF-8"),
+        ("x.jsonl.gz", b"no gzip", "cannot be read to its end"),
+        ("x.jsonl.gz", gzip.compress(b'{"question":"q","passage":"p"}\n' * 999)[:-20], "cannot be read to its end"),
+        ("x.parquet", b"PAR1 not", "not a Parquet file"),
+        ("x.txt", b"", "the ending says nothing about the format"),
+    ],
+)
+def test_files_that_are_not_what_they_seem_are_one_sentence(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=says) as caught:
+        list(read_rows(tmp_path / name))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        list(read_rows(tmp_path / "absent.csv"))
+
+
+def test_official_format(reader: Reader, tmp_path: Path) -> None:
+    for name in ("deep/p.json", "deep/p.json.gz"):
+        summary = predict(reader, [*EXPECTED, BadRow("there", "wrong")], tmp_path / name)
+        content = (tmp_path / name).read_bytes()
+        found = json.loads(gzip.decompress(content) if name.endswith(".gz") else content)
+        assert found == {row.id: reader.ask(row.question, row.passage)[0].text for row in EXPECTED}
+        assert (summary.answered, summary.skipped, summary.bad) == (3, 1, [BadRow("there", "wrong")])
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"p.json", "p.json.gz"}
+
+
+def test_json_lines_hold_everything_known_of_each_answer(reader: Reader, tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    summary = predict(reader, EXPECTED, out, top=2, min_confidence=0.0)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["a", "b", "c"]
+    for row, line in zip(EXPECTED, lines, strict=True):
+        assert len(line["answers"]) == 2
+        for answer in line["answers"]:
+            assert set(answer) == {"text", "start", "end", "score", "confidence", "sentence"}
+            assert row.passage[answer["start"] : answer["end"]] == answer["text"]
+    assert summary == Summary(answered=3)
+    unsure = tmp_path / "unsure.jsonl.gz"
+    assert predict(reader, EXPECTED, unsure, min_confidence=1.0).unanswered == 3
+    assert [json.loads(line)["answers"] for line in gzip.decompress(unsure.read_bytes()).splitlines()] == [[], [], []]
+
+
+@pytest.mark.parametrize("cut", range(0, 400, 29))
+def test_a_run_broken_off_anywhere_is_taken_up_again(reader: Reader, tmp_path: Path, cut: int) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "p.jsonl"
+    predict(reader, EXPECTED, whole)
+    out.write_bytes(whole.read_bytes()[:cut])
+    done = whole.read_bytes()[:cut].count(b"\n")
+    summary = predict(reader, EXPECTED, out, resume=True)
+    assert out.read_bytes() == whole.read_bytes()
+    assert (summary.resumed, summary.answered) == (done, 3 - done)
+
+
+def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    predict(reader, EXPECTED[:1], out)
+    before = out.read_bytes()
+    with pytest.raises(UserError, match="add --resume"):
+        predict(reader, EXPECTED, out)
+    assert out.read_bytes() == before
+    out.write_text('{"id": "old", "answers": []}\n')
+    assert predict(reader, EXPECTED, out, resume=True).strangers == 1
+    out.write_text("not ours\n")
+    with pytest.raises(UserError, match="line 1 is none of a prediction"):
+        predict(reader, EXPECTED, out, resume=True)
+    for name in ("p.json", "p.jsonl.gz"):
+        with pytest.raises(UserError, match="resume"):
+            predict(reader, EXPECTED, tmp_path / name, resume=True)
+    with pytest.raises(UserError, match="a folder"):
+        predict(reader, EXPECTED, tmp_path)
+
+
+def test_a_question_beyond_the_limit_is_a_bad_row_and_stops_nothing(reader: Reader, tmp_path: Path) -> None:
+    rows = [EXPECTED[0], Row("long", "why " * 10_001, "p"), EXPECTED[1]]
+    summary = predict(reader, rows, tmp_path / "p.jsonl")
+    assert (summary.answered, summary.skipped) == (2, 1)
+    assert "more than 10,000 words" in str(summary.bad[0])
+
+
+def test_failing_in_the_middle_leaves_the_old_official_file_alone(reader: Reader, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    out.write_text("old")
+
+    def broken() -> Any:
+        yield EXPECTED[0]
+        raise UserError("the file ends here")
+
+    with pytest.raises(UserError, match="ends here"):
+        predict(reader, broken(), out)
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
