@@ -49,6 +49,7 @@ class Graphed:
     def _capture(self, batch: Batch[Tensor]) -> _Captured | None:
         """The step on batches of this shape as a graph, with everything it changes as it was before."""
         before = [tensor.detach().clone() for tensor in self.state()]
+        random = torch.cuda.get_rng_state()
         try:
             captured = _Captured(self.step, batch, self._pool)
         except RuntimeError as error:
@@ -60,6 +61,7 @@ class Graphed:
             return None
         finally:
             torch.cuda.synchronize()
+            torch.cuda.set_rng_state(random)
             with torch.no_grad():
                 now = self.state()
                 torch._foreach_copy_(list(now[: len(before)]), before)
@@ -82,7 +84,8 @@ class _Captured:
                 step(self.batch)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, pool=pool):
+        # thread_local: the thread that makes batches may pin memory meanwhile, which a global capture would not survive
+        with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.results = step(self.batch)
 
     def replay(self, tensors: list[Tensor]) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ def bilstm(
         return _plain(x, lengths, weight_ih, weight_hh, bias)
     obstacle = why_not_fused(x, weight_hh)
     if obstacle is None:
-        from rmreader.kernels.triton_lstm import fused_bilstm
+        from rmreader.kernels.fused import fused_bilstm
 
         return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision)
     if kernel == "fused":
