@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any, TextIO
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -71,20 +67,3 @@ def _text(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return str(value)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name only once it is whole; opened at once, so that a bad path fails early."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", errors="strict", newline="\n") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

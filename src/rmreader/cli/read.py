@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, on_terminal, table, writing
+from rmreader.cli.output import Json, emit_json, note, on_terminal, table
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,22 +57,38 @@ def ask(
 
 @app.command()
 def predict(
-    data: DataFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: one JSON object, question id to answer.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="SQuAD JSON, JSON Lines, CSV, TSV (.gz too) or Parquet.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .jsonl for JSON Lines, else the official format.")
+    ],
     model: Model = "small",
+    top: Annotated[int, typer.Option(min=1, help="In JSON Lines: how many answers a question, best first.")] = 1,
     min_confidence: MinConfidence = 0.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a .jsonl file that was broken off.")] = False,
+    kind: Annotated[str, typer.Option("--format", help="Format of DATA, where its ending does not tell.")] = "",
+    id_column: Annotated[str, typer.Option(help="Column (or key) with the id; row numbers where there is none.")] = "",
+    question_column: Annotated[str, typer.Option(help="Column (or key) with the question.")] = "",
+    passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
 ) -> None:
-    """Answer every question of a data file, in the official prediction format."""
-    import json
-
-    from rmreader.data.squad import read_squad
+    """Answer every question of a file: official predictions (id to text), or JSON Lines with all that is known."""
+    from rmreader.reading import predict as predicting
     from rmreader.reading.reader import Reader
+    from rmreader.reading.rows import Columns, kind_of, read_rows
 
-    dataset = _warn(read_squad(data, answers_needed=False))
-    with writing(out) as file:
-        found = _answers(Reader.load(model), dataset)
-        json.dump({id: _text(answer, min_confidence) for id, answer in found}, file)
-    note(f"{out}: {sum(1 for _ in dataset.questions()):,} answers.")
+    rows = read_rows(data, Columns(id_column, question_column, passage_column), kind)
+    if kind_of(data, kind) == "squad":
+        rows = iter(list(rows))  # is read as a whole anyway, and a bad file fails before a reader is loaded
+    done = predicting.predict(Reader.load(model), rows, out, top=top, min_confidence=min_confidence, resume=resume)
+    for bad in done.bad[:3]:
+        note(f"skipped: {bad}")
+    if done.skipped > 3:
+        note(f"skipped: {done.skipped:,} rows in all.")
+    if done.strangers:
+        note(f"{out} also holds answers to {done.strangers:,} questions that {data} does not have.")
+    earlier = f", {done.resumed:,} from before" if done.resumed else ""
+    note(f"{out}: {done.answered:,} answers, {done.unanswered:,} questions without one{earlier}.")
 
 
 @app.command()

@@ -1,0 +1,33 @@
+"""``rmreader chat``: question after question about one passage."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.read import MinConfidence, Model
+
+
+@app.command()
+def chat(
+    passage: Annotated[Path, typer.Argument(metavar="PASSAGE_FILE", help="File with the passage (UTF-8).")],
+    model: Model = "small",
+    top: Annotated[int, typer.Option(min=1, max=100, help="How many answers to each question, best first.")] = 3,
+    min_confidence: MinConfidence = 0.0,
+) -> None:
+    """Ask question after question about a passage; :help says what else can be typed."""
+    from rich.console import Console
+
+    from rmreader.reading.chat import Chat, read_passage, remember
+    from rmreader.reading.reader import Reader
+
+    text = read_passage(passage)
+    save = remember(Path(os.environ.get("RMREADER_CACHE") or Path.home() / ".cache" / "rmreader") / "chat-history")
+    try:
+        Chat(Reader.load(model), text, Console(highlight=False), top, min_confidence).run(input)
+    finally:
+        save()

@@ -1,0 +1,63 @@
+"""``rmreader export``: a trained reader for elsewhere."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.output import note
+
+export = typer.Typer(no_args_is_help=True, help="A trained reader for elsewhere.")
+app.add_typer(export, name="export")
+
+Source = Annotated[str, typer.Argument(metavar="READER", help="A shipped reader by name, or a reader's folder.")]
+
+
+class Storage(StrEnum):
+    """How weights are stored."""
+
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+
+
+class Precision(StrEnum):
+    """What the large products are made of."""
+
+    float = "float"
+    int8 = "int8"
+
+
+@export.command()
+def onnx(
+    reader: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")],
+) -> None:
+    """One .onnx file for any runtime, attentions included; not written unless it equals torch's network."""
+    from rmreader.reading.export import export_onnx
+
+    difference = export_onnx(reader, out)
+    note(f"{out}: {out.stat().st_size / 1e6:.1f} MB, within {difference:.1e} of the network.")
+
+
+@export.command()
+def small(
+    reader: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+    weights: Annotated[Storage, typer.Option(help="How the weights are stored.")] = Storage.float16,
+    precision: Annotated[Precision, typer.Option(help="What the large products are made of.")] = Precision.float,
+    data: Annotated[
+        Path | None, typer.Option(help="A SQuAD-format file: what is lost on it is measured, and bounded.")
+    ] = None,
+) -> None:
+    """A reader's folder with smaller weights, fit to ship; 8-bit products where they lose at most 0.1 F1."""
+    from rmreader.reading.export import shrink
+
+    loss = shrink(reader, out, weights.value, precision.value, data)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    measured = f", F1 {loss.before:.2f} before and {loss.after:.2f} after" if loss else ""
+    note(f"{out}: {size / 1e6:.1f} MB{measured}.")
