@@ -28,12 +28,6 @@ from typing import Any
 
 import psutil
 
-SERVE = """
-import json, sys
-from rmreader.serving.server import serve
-from rmreader.serving.settings import Settings
-serve(sys.argv[1], Settings(**json.loads(sys.argv[2])))
-"""
 Pair = tuple[str, str]
 
 
@@ -55,7 +49,8 @@ class Server:
 
     def __init__(self, reader: str, **settings: Any) -> None:
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".jsonl")  # noqa: SIM115
-        command = [sys.executable, "-c", SERVE, reader, json.dumps({"port": 0, **settings})]
+        options = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        command = [sys.executable, "-m", "rmreader", "serve", "--model", reader, "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=self.log)
         while not (started := [line for line in self.lines() if line["event"] == "serving"]):
             if self.process.poll() is not None:

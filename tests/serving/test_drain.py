@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,20 +15,21 @@ from typing import Any
 import httpx
 import pytest
 
-SERVE = """
-import json, sys
-from rmreader.serving.server import serve
+from rmreader.config import field_help
 from rmreader.serving.settings import Settings
-serve(sys.argv[1], Settings(**json.loads(sys.argv[2])))
-"""
+
+
+def command(reader_name: str, **settings: Any) -> list[str]:
+    """The command line that serves a reader."""
+    options = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    return [sys.executable, "-m", "rmreader", "serve", "--model", reader_name, *options]
 
 
 class Process:
     """A server in a process of its own, and the lines it logged."""
 
     def __init__(self, reader_name: str, settings: dict[str, Any]) -> None:
-        command = [sys.executable, "-c", SERVE, reader_name, json.dumps({"port": 0, **settings})]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command(reader_name, port=0, **settings), stderr=subprocess.PIPE, text=True)
         self.lines: list[dict[str, Any]] = []
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -112,7 +114,19 @@ def test_ctrl_c_on_an_idle_server_ends_it_at_once(launch: Callable[..., Process]
 
 def test_a_port_that_is_taken_is_one_sentence(server: Any, reader_name: str) -> None:
     port = int(server.url.rpartition(":")[2])
-    command = [sys.executable, "-c", SERVE, reader_name, json.dumps({"port": port})]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0
-    assert f"127.0.0.1:{port}: cannot listen there (Address already in use)" in done.stderr
+    done = subprocess.run(command(reader_name, port=port), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: 127.0.0.1:{port}: cannot listen there (Address already in use)")
+    assert done.stderr.count("\n") == 1
+
+
+def test_every_setting_is_an_option_with_its_help() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "rmreader", "serve", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "400"},
+    ).stdout
+    for name, words in field_help(Settings).items():
+        assert f"--{name.replace('_', '-')}" in shown
+        assert words in shown

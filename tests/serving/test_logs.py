@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +17,19 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [json.loads(Lines().format(record)) for record in caplog.records if record.name.startswith("rmreader")]
 
 
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that is about to be true."""
+    end = time.monotonic() + 5
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 def test_a_request_leaves_one_line_with_its_id(server: Any, passage: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "rmreader.serving"):
         server.post("/v1/answer", {"question": "Who?", "passage": passage}, headers={"x-request-id": "one-1"})
         server.client.get("/v1/nothing?secret=1")
+        until(lambda: len(lines(caplog)) == 2)  # a line follows its response
     first, second = lines(caplog)
     assert (
         first.items()
@@ -41,6 +52,7 @@ def test_no_line_holds_what_was_asked(start: Any, caplog: pytest.LogCaptureFixtu
         assert server.post("/v1/answer", {"question": word, "passage": word * 100}).status_code == 413
         assert server.post("/v1/answer", {"question": word, "passage": word, word: word}).status_code == 422
         server.client.post("/v1/answer", content=word.encode())
+        until(lambda: len(lines(caplog)) == 5)
     logged = lines(caplog)
     failed = next(line for line in logged if line["event"] == "failed")
     assert failed["error"] == "ValueError"

@@ -305,7 +305,7 @@ def test_a_long_passage_shows_the_attention_round_its_answer(visit: Any, start: 
     ask(page, "Who was the engineer?", passage * 10)
     page.wait_for_selector("mark")
     look_inside(page)
-    assert re.search(r"the \d+ characters round the answer", page.text_content("#why-note"))
+    assert re.search(r"in the \d+ characters round the answer", page.text_content("#why-note"))
     marked = "".join(
         page.eval_on_selector_all("#passage-words b.answer", "words => words.map(word => word.textContent)")
     )

@@ -65,7 +65,7 @@ class Batcher:
         self.pending: list[Job] = []  # in order of arrival
         self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
         self._running: list[Job] = []
-        self._seconds_per_character = 0.0
+        self._pace = 0.0  # seconds a character, of the batches read so far
         self._wanted = 1  # how many questions the next batch waits for
         self._ripe = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -89,7 +89,7 @@ class Batcher:
 
     def expected_wait(self) -> float:
         """Seconds until everything accepted so far is read, judged by the batches read before."""
-        return self._seconds_per_character * sum(job.size for job in self.pending + self._running)
+        return self._pace * sum(job.size for job in self.pending + self._running)
 
     def check_room(self, count: int = 1) -> None:
         """Raise ``Full`` where ``count`` more questions would overfill the queue or could not be read in time."""
@@ -135,21 +135,12 @@ class Batcher:
                 continue
             batch = self._running = take(self.pending, self.settings.batch, self.settings.batch_characters)
             began = perf_counter()
-            results = await loop.run_in_executor(self._pool, work, self.reader, batch)
+            await loop.run_in_executor(self._pool, work, self.reader, batch, loop)
             seconds = perf_counter() - began
             self._running = []
             pace = seconds / sum(job.size for job in batch)
-            self._seconds_per_character += (pace - self._seconds_per_character) * (
-                0.2 if self._seconds_per_character else 1
-            )
-            for job, result in zip(batch, results, strict=True):
-                if job.future.done():
-                    continue
-                if isinstance(result, Exception):
-                    job.future.set_exception(result)
-                else:
-                    job.future.set_result(result)
-            self._wanted = min(len(batch) + len(self.pending), self.settings.batch)
+            self._pace = 0.8 * self._pace + 0.2 * pace if self._pace else pace
+            self._wanted = min(max(len(batch), len(self.pending)), self.settings.batch)
             self.observe(len(batch), seconds)
 
     async def _gather(self) -> None:
@@ -165,41 +156,56 @@ class Batcher:
 
 
 def take(pending: list[Job], count: int, characters: int) -> list[Job]:
-    """Remove the next batch: the oldest question and those nearest to it in size, so that little is padded."""
-    oldest = pending[0]
-    if oldest.finish is not None:
-        return [pending.pop(0)]
-    ranked = sorted((job for job in pending if job.finish is None), key=lambda job: job.size)
-    low = high = ranked.index(oldest)  # the batch is ranked[low : high + 1]
-    while high - low + 1 < count:
-        below = oldest.size - ranked[low - 1].size if low else math.inf
-        above = ranked[high + 1].size - oldest.size if high + 1 < len(ranked) else math.inf
-        if above <= below and above < math.inf and (high - low + 2) * ranked[high + 1].size <= characters:
-            high += 1
-        elif low and (high - low + 2) * ranked[high].size <= characters:
-            low -= 1
-        else:
+    """Remove the next batch, in order of arrival; within it the short come first, and like stands beside like."""
+    size = 0
+    for place, job in enumerate(pending):
+        size += job.size
+        if place and (place == count or size > characters or job.finish is not None or pending[0].finish is not None):
             break
-    batch = ranked[low : high + 1]
-    chosen = set(map(id, batch))
-    pending[:] = [job for job in pending if id(job) not in chosen]
+    else:
+        place = len(pending)
+    batch = sorted(pending[:place], key=lambda job: job.size)
+    del pending[:place]
     return batch
 
 
-def work(reader: Asks, batch: list[Job]) -> list[Any]:
-    """The batch's results; where it fails, each question alone, so that one cannot spoil another's answer."""
+def work(reader: Asks, batch: list[Job], loop: asyncio.AbstractEventLoop) -> None:
+    """Read a batch, in the worker thread; every answer goes to its asker as soon as it is there."""
+    for job, result in results(reader, batch):
+        loop.call_soon_threadsafe(settle, job.future, result)
+
+
+def results(reader: Asks, batch: list[Job]) -> Iterator[tuple[Job, Any]]:
+    """Each job with its result. Where a batch fails, the rest is read one by one: none can spoil another's answer."""
+    done = 0
     try:
-        return read(reader, batch)
+        for result in read(reader, batch):
+            yield batch[done], result
+            done += 1
     except Exception as error:
         if len(batch) == 1:
-            return [error]
-        return [work(reader, [job])[0] for job in batch]
+            yield batch[0], error
+        else:
+            for job in batch[done:]:
+                yield from results(reader, [job])
 
 
-def read(reader: Asks, batch: list[Job]) -> list[Any]:
+def read(reader: Asks, batch: list[Job]) -> Iterator[Any]:
     """The batch's results. All questions share the longest ``top`` asked for; a shorter list is its beginning."""
     if batch[0].finish is not None:
-        return [batch[0].finish(reader.explain(batch[0].question, batch[0].passage))]
+        yield batch[0].finish(reader.explain(batch[0].question, batch[0].passage))
+        return
     pairs = [(job.question, job.passage) for job in batch]
     found = reader.ask_many(pairs, top=max(job.top for job in batch), batch_size=len(batch))
-    return [answers[: job.top] for job, answers in zip(batch, found, strict=True)]
+    for job, answers in zip(batch, found, strict=True):
+        yield answers[: job.top]
+
+
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    """Hand a result, or an error, to whoever still waits for it."""
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -33,8 +33,8 @@ class Settings:
     """Seconds from a request's arrival to its answer; later ones end with 504."""
     batch: int = 32
     """Questions the reader is given at once."""
-    batch_characters: int = 96_000
-    """Largest batch in characters, counted as its questions times the longest of them."""
+    batch_characters: int = 48_000
+    """Largest batch in characters; a longer question is read alone."""
     batch_wait: float = 0.003
     """Seconds a batch waits for clients that were just answered to ask again; an idle server never waits."""
     drain_delay: float = 0.0

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from rmreader.reading.reader import Explanation
 
 Text = Annotated[StrictStr, Field(min_length=1)]

@@ -82,7 +82,7 @@ export class Attention {
     const parts = [];
     let at = 0;
     this.#data[side].forEach(({ start, end }, index) => {
-      if (start > at) parts.push(cut(at, start));
+      if (start > at) parts.push(index ? cut(at, start) : outside(cut(0, start)));
       const word = document.createElement("b");
       word.textContent = cut(start, end);
       word.tabIndex = -1;
@@ -90,7 +90,7 @@ export class Attention {
       parts.push(word);
       at = end;
     });
-    $(`${side}-words`).replaceChildren(...parts);
+    $(`${side}-words`).replaceChildren(...parts, outside(cut(at)));
     if (this.#words(side)[0]) this.#words(side)[0].tabIndex = 0;
   }
 
@@ -214,6 +214,7 @@ export class Attention {
   }
 }
 
+const outside = (text) => Object.assign(document.createElement("span"), { className: "outside", textContent: text });
 const strong = (text) => Object.assign(document.createElement("strong"), { textContent: text });
 const signedPoints = (share) => `${share > 0 ? "+" : "−"}${(Math.abs(share) * 100).toFixed(1)}`;
 

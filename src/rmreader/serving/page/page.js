@@ -135,7 +135,9 @@ async function explain() {
   const explained = await post("v1/explain", { question: asked.question, passage: part.join(""), packed: true });
   if (mine !== turn) return;
   $("why").hidden = false;
-  $("why-note").textContent = part.length < asked.points.length ? `the ${part.length.toLocaleString("en")} characters round the answer` : "";
+  const begin = from + explained.passage[0].start, end = from + explained.passage.at(-1).end;
+  const whole = !/[\p{L}\p{N}]/u.test(asked.points.slice(0, begin).concat(asked.points.slice(end)).join(""));
+  $("why-note").textContent = whole ? "" : `in the ${(end - begin).toLocaleString("en")} characters round the answer`;
   attention.show(explained, [...asked.question], part, from, answer);
 }
 
