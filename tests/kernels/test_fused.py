@@ -1,0 +1,77 @@
+"""The fused BiLSTM: right on a GPU or, where there is none, under Triton's interpreter; and compiled as it is meant."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+triton = pytest.importorskip("triton", reason="the package triton is not installed")
+
+
+def test_it_keeps_its_promises() -> None:
+    environment = dict(os.environ) if torch.cuda.is_available() else {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "fused_cases.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=HERE.parent.parent, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("kernel", ["forward", "backward"])
+def test_compiled_for_hopper_its_weights_stay_in_registers(kernel: str, tmp_path: Path) -> None:
+    code = tmp_path / "compile.py"
+    code.write_text(COMPILE, encoding="utf-8")
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "ignore", str(code), kernel, str(tmp_path / "kernel.cubin")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    dump = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    if not dump.exists():
+        pytest.skip("this triton brings no cuobjdump")
+    usage, code_listing = (
+        subprocess.run([dump, option, tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True).stdout
+        for option in ("-res-usage", "-sass")
+    )
+    assert "STACK:0" in usage  # nothing spilled
+    assert int(done.stdout) < 64 * 1024  # bytes of shared memory: the weights, 128 KB, are not in it
+    assert re.search("HG?MMA", code_listing)  # tensor cores
+    first, last = walk(code_listing)
+    assert len(re.findall("LDG", code_listing[first:last])) < 10  # gates' inputs; the weights alone would be 64
+
+
+def walk(listing: str) -> tuple[int, int]:
+    """Begin and end, within the listing, of the loop over the steps: the longest jump back."""
+    place = {int(m[1], 16): m.start() for m in re.finditer(r"^\s+/\*([0-9a-f]{4,})\*/\s", listing, re.MULTILINE)}
+    jumps = re.finditer(r"^\s+/\*([0-9a-f]{4,})\*/\s.*\bBRA\b.*?0x([0-9a-f]+)", listing, re.MULTILINE)
+    back = [(int(m[2], 16), int(m[1], 16)) for m in jumps if int(m[2], 16) < int(m[1], 16)]
+    begin, end = max(back, key=lambda jump: jump[1] - jump[0])
+    return place[begin], place[end]
+
+
+COMPILE = """
+import sys
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from rmreader.kernels import triton_lstm
+
+kernel = getattr(triton_lstm, sys.argv[1])
+types = {"gates": "*fp16", "h_before": "*bf16", "d_inputs": "*bf16", "lengths": "*i64"}
+types |= {"B": "i32", "T": "i32", "R": "i32"}
+values = {"H": 100, "HP": 128, "HS": 104, "SAVE": True, "OUTPUT": True, "FINAL": True, "LOW": True, "FAST": True}
+names = [p.name for p in kernel.params]
+source = ASTSource(
+    fn=kernel,
+    signature={n: "constexpr" if n in values else types.get(n, "*fp32") for n in names},
+    constexprs={(k,): values[n] for k, n in enumerate(names) if n in values},
+    attrs={(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if n not in values and n not in "BT"},
+)
+compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 1})
+open(sys.argv[2], "wb").write(compiled.asm["cubin"])
+print(compiled.metadata.shared)
+"""
