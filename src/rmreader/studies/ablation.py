@@ -44,28 +44,26 @@ def study_ablation(
     """Train what the rows need and compare; ``second`` changes settings of the second stage."""
     chosen = choose(rows, ml_only)
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
-    reinforced = recipe_from(to_tree(recipe), [*SECOND_STAGE, *second])
-    claim(job, "ablation", recipe)
+    claim(job, "ablation")
 
     networks = list(dict.fromkeys(row.network for row in chosen))
     first = [Member(_name(network, seed), _settings(network, seed)) for network in networks for seed in _seeds(seeds)]
-    runs, problems = train_all(job, "ml", recipe, first)
-    trained: dict[str, dict[str, Run]] = {"": runs}
-    for objective in () if ml_only else ("dcrl", "scst"):
+    trained, problems = train_all(job, "ml", recipe, first)
+    if not ml_only:
         members = [
-            Member(_name(row.network, seed), (*_settings(row.network, seed), *_second(objective, runs[name])))
+            Member(_name(row.network, seed, row.second), (*_settings(row.network, seed), *_second(row.second, start)))
             for row in chosen
-            if row.second == objective
+            if row.second
             for seed in _seeds(seeds)
-            if (name := _name(row.network, seed)) in runs
+            if (start := trained.get(_name(row.network, seed))) is not None
         ]
-        trained[objective], more = train_all(job, objective, reinforced, members)
-        problems += more
+        reinforced, more = train_all(job, "second", recipe_from(to_tree(recipe), [*SECOND_STAGE, *second]), members)
+        trained, problems = trained | reinforced, problems + more
     scores = {
         row.number: [
             run.score
             for seed in _seeds(seeds)
-            if (run := trained["" if ml_only else row.second].get(_name(row.network, seed))) is not None
+            if (run := trained.get(_name(row.network, seed, "" if ml_only else row.second))) is not None
         ]
         for row in chosen
     }
@@ -76,10 +74,10 @@ def _seeds(count: int) -> range:
     return range(1, count + 1)
 
 
-def _name(network: str, seed: int) -> str:
-    """Folder of a training: what is changed and the seed."""
+def _name(network: str, seed: int, second: str = "") -> str:
+    """Folder of a training: how it goes on after maximum likelihood, what is changed, and the seed."""
     changed = network.partition(".")[2].replace("=", "-") or "full"
-    return f"{changed}-seed-{seed}"
+    return "-".join([*([second] if second else []), changed, "seed", str(seed)])
 
 
 def _settings(network: str, seed: int) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def study_figure(question: str, passage: str, model: str, out: Path, device: str
     if not asked or not read:
         raise UserError("the question or the passage has no word; give both.")
     encoded = encode_pairs([(question, passage)])
-    network, feed, recipe = open_reader(model, encoded, pick_device(device))
+    network, feed, recipe = open_reader(model, encoded, pick_device(device), keep=False)
     ((_, batch),) = feed.batches([np.arange(1)])
     pointers = network.eval()(feed.fill(batch), keep_attention=True)
     pointed = Pointed([pointers.log_p1[0].cpu().numpy()], [pointers.log_p2[0].cpu().numpy()])
@@ -95,6 +95,7 @@ def study_figure(question: str, passage: str, model: str, out: Path, device: str
     )
 
 
+@torch.no_grad()
 def moved(network: Network, rounds: Sequence[Round]) -> list[Shown]:
     """The rounds of one question (unpadded), as attentions and what reattention did to them."""
     shown = []

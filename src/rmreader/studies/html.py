@@ -34,5 +34,7 @@ def page(title: str, body: str, style: str = "") -> str:
 
 def text(value: str) -> str:
     """A text made safe inside an element or an attribute; lone surrogates and control characters become U+FFFD."""
-    printable = "".join(c if c in "\n\t" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd" for c in value)
+    printable = "".join(
+        c if c in "\n\t\r" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd" for c in value
+    )
     return escape(printable, quote=True)

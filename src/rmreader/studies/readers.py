@@ -56,12 +56,14 @@ def reader_folder(name_or_path: str | Path) -> Path:
     return best if (best / MANIFEST).is_file() else find(name_or_path)
 
 
-def open_reader(name_or_path: str | Path, encoded: Encoded, device: torch.device) -> tuple[Network, Feed, Recipe]:
-    """A reader's network, the data as it reads them, and its recipe."""
+def open_reader(
+    name_or_path: str | Path, encoded: Encoded, device: torch.device, keep: bool = True
+) -> tuple[Network, Feed, Recipe]:
+    """A reader's network, the data as it reads them, and its recipe; ``keep`` as in ``Feed``."""
     folder = reader_folder(name_or_path)
     network, lexicon, recipe = load_network(folder, device)
     extras = Extras(recipe.inputs, device, reader=folder)
-    return network, Feed(encoded, lexicon, device, extras=extras), recipe
+    return network, Feed(encoded, lexicon, device, extras=extras, keep=keep), recipe
 
 
 def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:

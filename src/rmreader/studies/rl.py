@@ -45,7 +45,7 @@ def study_rl(init: Path, recipe: Path | None, overrides: Sequence[str], job: Job
     extras = Extras(settings.inputs, device)
     network = readerfolder.make_network(settings, lexicon, extras.shape, extras.tuned)
     readerfolder.load_weights(network, weights, str(init))
-    claim(job, "rl", settings, init_weights=fingerprint(init))
+    claim(job, "rl", init=fingerprint(init))
     encoded = encode_file(job.dev)
     _, held_out = split(encode_file(job.train), settings.training.holdout, split_seed(settings.training))
     start, selection = (

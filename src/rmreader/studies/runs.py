@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmreader.config import Recipe, recipe_from, save_recipe, to_tree
+from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
 from rmreader.errors import UserError
 from rmreader.learning.checkpoint import sha256
 from rmreader.learning.log import read_log, say
@@ -59,34 +59,37 @@ class Run:
         return self.folder / "best"
 
 
-def claim(job: Job, study: str, recipe: Recipe, **more: str) -> None:
+def claim(job: Job, study: str, **more: str) -> None:
     """Make the study's folder ours: new, or holding the same study of the same files."""
-    about: dict[str, Any] = {"study": study, "train": sha256(job.train), "dev": sha256(job.dev), **more}
-    about |= {f"{s}.{key}": value for s, values in to_tree(recipe).items() for key, value in values.items()}
-    about = json.loads(json.dumps(about))
+    about = {"study": study, "train": sha256(job.train), "dev": sha256(job.dev), **more}
     path = job.out / "study.json"
     if path.is_file():
-        before = json.loads(path.read_text(encoding="utf-8"))
-        if changed := [key for key in about if before.get(key) != about[key]]:
-            key = changed[0]
-            raise UserError(
-                f"{job.out}: holds a study that began otherwise: {key} was {before.get(key)}, is {about[key]}; "
-                "give another folder, or start it as before."
-            )
+        _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)
         return
     job.out.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
+def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for key, value in now.items():
+        if before.get(key) != value:
+            raise UserError(
+                f"{folder}: holds trainings that began otherwise: {key} was {before.get(key)}, is {value}; "
+                "give another folder, or start as before."
+            )
+
+
 def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Run], list[str]]:
     """Train the members that are not finished into ``out/STAGE/NAME``: all that are by then, and why others are not."""
     folder = job.out / stage
+    if (folder / "recipe.yaml").is_file():
+        _same(folder, _flat(load_recipe(folder / "recipe.yaml")), _flat(recipe))
     for member in members:  # a mistake in any of them is told before the first one starts
         recipe_from(to_tree(recipe), member.overrides)
     waiting = [member for member in members if finished(folder / member.name) is None]
     if done := len(members) - len(waiting):
         say(f"{folder}: {done} of {len(members)} trainings are finished already.")
-    problems = []
+    problems: dict[str, str] = {}
     if waiting:
         folder.mkdir(parents=True, exist_ok=True)
         save_recipe(recipe, folder / "recipe.yaml")
@@ -94,9 +97,16 @@ def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -
         options += ["--device", job.device] if job.device else []
         options += ["--curve"] if job.curve else []
         outcomes = train_members(folder / "recipe.yaml", recipe, waiting, options, folder, job.at_once, resume=True)
-        problems = [f"{stage}/{o.name}: {o.problem or 'it was stopped'}" for o in outcomes if o.status]
+        problems = {outcome.name: outcome.problem for outcome in outcomes}
     runs = {member.name: finished(folder / member.name) for member in members}
-    return {name: run for name, run in runs.items() if run is not None}, problems
+    stopped = "it stopped before its end; give the command again"
+    unfinished = [f"{stage}/{name}: {problems[name] or stopped}" for name, run in runs.items() if run is None]
+    return {name: run for name, run in runs.items() if run is not None}, unfinished
+
+
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    tree = to_tree(recipe)
+    return {f"{section}.{key}": value for section, values in tree.items() for key, value in values.items()}
 
 
 def finished(folder: Path) -> Run | None:
