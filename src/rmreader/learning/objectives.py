@@ -10,8 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rmreader.model.masking import MASKED
-
 
 class Span(NamedTuple):
     """One answer for each question of a batch: first and last token, inclusive, each int [B]."""
@@ -43,9 +41,9 @@ def sample_top_k(starts: Tensor, ends: Tensor, scores: Tensor, noise: Tensor) ->
     The list is ``top_spans``'s: starts, ends and log p(A), each [B, K]. Aˢ is drawn by the model's probabilities
     renormalised over the rest; ``noise`` is Gumbel, [B, K]. Where there is no other answer, Aˢ is Â.
     """
-    rest = scores.detach() > MASKED / 2  # the list is filled up where a passage has fewer than K spans
-    rest[:, 0] = False
-    choice = torch.where(rest, scores.detach() + noise, -torch.inf).argmax(1, keepdim=True)  # all -inf: 0, which is Â
+    drawn = scores.detach() + noise
+    drawn[:, 0] = -torch.inf
+    choice = drawn.argmax(1, keepdim=True)  # a list with one span alone is filled up with that span, far down
     return Span(starts.gather(1, choice)[:, 0], ends.gather(1, choice)[:, 0]), Span(starts[:, 0], ends[:, 0])
 
 
