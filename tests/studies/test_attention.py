@@ -1,0 +1,160 @@
+"""Table 5 and the figures: divergences as loops give them, and the movement that reattention alone made."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from rmreader.cli import app
+from rmreader.data.encode import encode_file, encode_pairs
+from rmreader.errors import UserError
+from rmreader.studies.attention import divergences, study_attention
+from rmreader.studies.figure import moved, sample, study_figure
+from rmreader.studies.heatmap import colours, png, svg
+from rmreader.studies.readers import open_reader
+
+CPU = torch.device("cpu")
+PLAIN = "network.reattention=false"
+
+
+@pytest.fixture(scope="module")
+def with_(make_reader: Callable[..., Path]) -> list[str]:
+    return [str(make_reader(seed)) for seed in (1, 2)]
+
+
+def column(logits: np.ndarray, j: int) -> list[float]:
+    exponents = [math.exp(x) for x in logits[:, j]]
+    return [x / sum(exponents) for x in exponents]
+
+
+def kl(p: list[float], q: list[float]) -> float:
+    return sum(a * math.log(a / b) for a, b in zip(p, q, strict=True))
+
+
+def rounds_of(folder: str, question: str, passage: str) -> Any:
+    """The rounds of one question read alone, without any padding."""
+    network, feed, _ = open_reader(folder, encode_pairs([(question, passage)]), CPU)
+    ((_, batch),) = feed.batches([np.arange(1)])
+    with torch.no_grad():
+        return network, network(feed.fill(batch), keep_attention=True).rounds, feed.fill(batch)
+
+
+def test_divergences_are_those_of_loops_over_one_question_at_a_time(tiny: Any, with_: list[str]) -> None:
+    encoded = encode_file(tiny.dev)
+    found = divergences(with_, encoded, CPU, reattention=True, batch_size=7)
+    assert list(found) == ["E1 to E2", "E2 to E3", "B1 to B2", "B2 to B3", "E2 to E2*", "E3 to E3*"]
+    assert all(values.shape == (2, len(encoded)) for values in found.values())
+    order = np.argsort(encoded.context_lengths, kind="stable")  # as they are read
+    for place in (0, len(encoded) - 1):
+        i = int(order[place])
+        both = [rounds_of(folder, encoded.question(i), encoded.passage(i))[1] for folder in with_]
+        m = int(encoded.context_lengths[i])
+        for r, rounds in enumerate(both):
+            E, B = ([getattr(one, name)[0].double().numpy() for one in rounds] for name in "EB")
+            for t in (0, 1):
+                for name, X in (("E", E), ("B", B)):
+                    loops = sum(kl(column(X[t], j), column(X[t + 1], j)) for j in range(m)) / m
+                    assert found[f"{name}{t + 1} to {name}{t + 2}"][r, place] == pytest.approx(loops, abs=1e-5)
+            loops = 0.0
+            for j in range(m):
+                each = [column(rounds[1].E[0].double().numpy(), j) for rounds in both]
+                mean = [sum(values) / 2 for values in zip(*each, strict=True)]
+                loops += kl(mean, each[r]) / m
+            assert found["E2 to E2*"][r, place] == pytest.approx(loops, abs=1e-5)
+    assert all(values.mean() > 1e-3 for values in found.values())  # else nothing was compared
+
+
+def test_the_table_has_both_lists_beside_the_papers(
+    tiny: Any, with_: list[str], make_reader: Callable[..., Path]
+) -> None:
+    report = study_attention(tiny.dev, [str(make_reader(5, PLAIN))], with_, CPU, limit=6)
+    assert report.data["questions"] == 6
+    rows = {row[0]: row[1:] for row in report.rows}
+    assert rows["E2 to E2*"][0] == "–"  # one reader has no ensemble to be compared with
+    assert rows["B1 to B2"][2:] == ("0.976 ± 0.092", "1.207 ± 0.121")
+    kept = report.data["rows"]["E1 to E2"]["with"]
+    assert rows["E1 to E2"][1] == f"{kept['mean']:.3f} ± {kept['deviation']:.3f}"
+    assert np.mean(kept["readers"]) == pytest.approx(kept["mean"])
+
+
+def test_a_reader_in_the_wrong_list_is_refused(tiny: Any, with_: list[str]) -> None:
+    with pytest.raises(UserError, match="without reattention, but its recipe says otherwise"):
+        study_attention(tiny.dev, with_, [], CPU)
+    done = CliRunner().invoke(app, ["study", "attention", "--data", str(tiny.dev)])
+    assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("diagonal", ["zero", "mask", "none"])
+def test_what_reattention_moved_is_what_goes_when_it_is_taken_away(
+    make_reader: Callable[..., Path], diagonal: str
+) -> None:
+    folder = str(make_reader(7, f"network.diagonal={diagonal}"))
+    network, rounds, batch = rounds_of(folder, "Who made a bridge?", "In Oslo, Ada made a bridge. It was red.")
+    shown = moved(network, rounds)
+    assert shown[0].E.change is None
+    for t in (1, 2):
+        for name, other in (("E", "gamma_E"), ("B", "gamma_B")):
+            gamma = getattr(network.aligner.blocks[t], other)
+            kept = gamma.data.clone()
+            gamma.data.zero_()
+            with torch.no_grad():
+                without = network(batch, keep_attention=True).rounds[t]
+            gamma.data.copy_(kept)
+            part = getattr(shown[t], name)
+            plain = torch.softmax(getattr(without, name)[0], dim=0).numpy()
+            np.testing.assert_allclose(part.attention - part.change, plain, atol=1e-5)
+            np.testing.assert_allclose(part.attention.sum(0), 1, atol=1e-5)
+            np.testing.assert_allclose(part.change.sum(0), 0, atol=1e-5)
+            assert np.abs(part.change).max() > 1e-3
+
+
+def test_the_page_and_its_drawings_are_whole_and_safe(with_: list[str], tmp_path: Path) -> None:
+    passage = 'In <script>alert("1")</script> & Oslo, Ada made a bridge.'
+    report = study_figure("Who made <b>a bridge</b>?", passage, with_[0], tmp_path, "cpu")
+    assert len(report.files) == 1 + 2 * (1 + 3 + 3)
+    page = report.files[0].read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "<b>a bridge" not in page
+    assert "&lt;" in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace(
+        "http-equiv", ""
+    )  # nothing from outside
+    for path in report.files[1:]:
+        ElementTree.parse(path)
+    assert {row[0] for row in report.rows} == {"E2", "E3"}
+    assert report.data["answer"] in passage
+
+
+def test_cells_have_the_right_colours() -> None:
+    from matplotlib import image
+
+    values = np.array([[0.0, 0.5, 1.0], [-1.0, 0.0, 1.0]])
+    pixels = colours(values, signed=True)
+    assert (pixels[0, 0] == 255).all()
+    assert pixels[1, 0].tolist() == [178, 24, 43]
+    assert pixels[1, 2].tolist() == [33, 102, 172]
+    read = image.imread(io.BytesIO(png(pixels)))
+    np.testing.assert_array_equal((read * 255).round().astype(int), pixels)
+    drawing = ElementTree.fromstring(svg(values, ["a", "<"], ["x", "y", "\x00\ud800"], "t & u"))
+    words = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert words == ["t & u (the darkest is 1)", "a", "<", "x", "y", "\ufffd\ufffd"]
+
+
+def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(with_: list[str], tmp_path: Path) -> None:
+    question, passage = sample()
+    words = ["study", "figure", "--model", with_[0], "--out", str(tmp_path), "--device", "cpu"]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["question"] == question
+    assert json.loads(done.stdout)["answer"] in passage
+    assert CliRunner().invoke(app, [*words, "--question", "Who?"]).exit_code == 2

@@ -1,0 +1,79 @@
+"""The figures printed beside ours are the paper's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rmreader.config import NetworkConfig, recipe_from
+from rmreader.studies import paper
+from rmreader.studies.rounds import study_rounds
+
+
+@pytest.fixture(scope="module")
+def cells(real_data: Path) -> list[list[str]]:
+    """The rows of every table in the paper's source."""
+    sources = sorted((real_data.parent / "paper").glob("*.tex"))
+    if not sources:
+        pytest.skip("the paper's source is absent: it is looked for in paper/ beside the data")
+    text = sources[0].read_text(encoding="utf-8")
+    found = []
+    for body in re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", text, re.DOTALL):
+        for line in re.sub(r"\\(hline|bf|emph|textbf)\b|\$\^[^$]*\$|[{}$]", "", body).split("\\\\"):
+            found.append([cell.strip().replace("\\pm", "±") for cell in line.split("&")])
+    return found
+
+
+@pytest.mark.data
+def test_tables_2_and_3_are_as_printed(cells: list[list[str]]) -> None:
+    for rows, count in (((*paper.SINGLE, *paper.ENSEMBLE, paper.HUMAN), 20), (paper.TABLE_3, 7)):
+        assert len(rows) == count
+        for row in rows:
+            pairs = [["-", "-"] if pair is None else [f"{x:.1f}" for x in pair] for pair in (row.first, row.second)]
+            assert any(
+                cell[0].startswith(row.model.rstrip("*+")) and cell[1:] == [*pairs[0], *pairs[1]] for cell in cells
+            ), row
+
+
+@pytest.mark.data
+def test_table_4_is_as_printed_with_its_differences(cells: list[list[str]]) -> None:
+    for row in paper.TABLE_4[1:]:
+        name = row.name.replace("−", "-")
+        printed = next(cell for cell in cells if cell[0] == f"({row.number}) {name}")
+        assert [float(cell) for cell in printed[1:3]] == list(row.score)
+        ours = [row.score[k] - paper.TABLE_4[0].score[k] for k in (0, 1)]
+        assert [float(cell) for cell in printed[3:5]] == pytest.approx(ours)
+
+
+@pytest.mark.data
+def test_tables_1_and_5_are_as_printed(cells: list[list[str]]) -> None:
+    for row in paper.TABLE_1:
+        printed = next(cell for cell in cells if cell[0].startswith(row.model))
+        assert printed[1:] == [str(row.interactive), str(row.self_aligning or "-"), row.attention]
+    printed = [[cell.split(" ± ") for cell in row[1:]] for row in cells if len(row) == 3 and "±" in row[1]]
+    ours = [[[f"{m:.3f}", f"{d:.3f}"] for m, d in pair] for pair in paper.TABLE_5.values()]
+    assert [[[x.strip() for x in pair] for pair in row] for row in printed] == ours
+
+
+def test_what_a_second_stage_gave_the_paper() -> None:
+    assert paper.gain("dcrl") == (0.7, 0.9)
+    assert paper.gain("scst") == (0.3, 0.4)
+    assert paper.gain("ml") is None
+
+
+def test_every_ablation_is_a_setting_and_no_two_are_the_same() -> None:
+    default = recipe_from({})
+    for row in paper.TABLE_4:
+        changed = recipe_from({}, [row.network] if row.network else [])
+        assert (changed == default) == (not row.network)
+    assert len({(row.network, row.second) for row in paper.TABLE_4}) == len(paper.TABLE_4) == 13
+
+
+def test_rounds_are_counted_in_the_network_itself() -> None:
+    ours = study_rounds(NetworkConfig())
+    assert ours.data == {"interactive": 3, "self": 3, "reattention_in": [2, 3]}
+    assert ours.rows[-1][1:] == ours.rows[-2][1:] == ("3", "3", "Parallel")
+    assert study_rounds(NetworkConfig(blocks=5, hidden=4)).data["self"] == 5
+    assert study_rounds(NetworkConfig(reattention=False)).data["reattention_in"] == []

@@ -1,0 +1,203 @@
+"""The studies that train, on tiny data in real processes: what is compared is comparable, and nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from rmreader.cli import app
+from rmreader.config import load_recipe
+from rmreader.data.encode import encode_file
+from rmreader.errors import UserError
+from rmreader.learning.evaluate import evaluate
+from rmreader.learning.members import Member
+from rmreader.learning.trainer import train
+from rmreader.studies import curves
+from rmreader.studies.ablation import choose
+from rmreader.studies.readers import open_reader
+from rmreader.studies.runs import Job, finished, train_all
+
+FAST = ("training.epochs=1", "training.evaluate_every=0.5")
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    """When the readers under a folder were written."""
+    return {str(path.parent.parent): path.stat().st_mtime_ns for path in folder.rglob("best/reader.json")}
+
+
+@pytest.fixture(scope="module")
+def start(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network after maximum likelihood, of seed 5."""
+    out = tmp_path_factory.mktemp("ml")
+    recipe = tiny.recipe("training.epochs=2", "training.seed=5")
+    train(recipe, tiny.train, tiny.dev, out / "run", device="cpu")
+    return out / "run"
+
+
+@pytest.fixture(scope="module")
+def rl(tiny: Any, start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+    """The words of a ``study rl`` that has been run, and its folder."""
+    out = tmp_path_factory.mktemp("rl") / "study"
+    words = ["study", "rl", "--init", str(start / "best"), "--train", str(tiny.train), "--dev", str(tiny.dev)]
+    words += ["--out", str(out), "--device", "cpu", "--seeds", "1", "--at-once", "3", *FAST]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "DCRL − SCST" in done.stdout
+    return words, out
+
+
+def test_rl_compares_three_objectives_from_one_start(tiny: Any, start: Path, rl: tuple[list[str], Path]) -> None:
+    data = json.loads((rl[1] / "rl.json").read_text(encoding="utf-8"))
+    network, feed, recipe = open_reader(start, encode_file(tiny.dev), torch.device("cpu"))
+    scores = evaluate(network, feed, recipe.decoding.max_length)
+    assert (data["start"]["exact_match"], data["start"]["f1"]) == (scores.exact_match, scores.f1)
+    for objective in ("dcrl", "scst", "ml"):
+        run = finished(rl[1] / "runs" / f"{objective}-seed-1")
+        assert run is not None
+        assert data[objective]["f1"]["values"] == [run.dev["f1"]]
+        assert data[objective]["gain_f1"]["mean"] == pytest.approx(run.dev["f1"] - scores.f1)
+        steps = [step for step, _ in data[objective]["curves"]["1"]["dev F1"]]
+        assert len(steps) >= 2
+        assert steps == [step for step, _ in data["ml"]["curves"]["1"]["selection F1"]]  # the same budget
+    assert data["dcrl"]["suppressed"] == 0
+    assert "reward_greedy" in data["scst"]["curves"]["1"]
+
+
+def test_rl_differs_in_the_objective_alone_and_holds_out_what_was_held_out_before(rl: tuple[list[str], Path]) -> None:
+    recipes = {
+        objective: load_recipe(rl[1] / "runs" / f"{objective}-seed-1" / "run" / "recipe.yaml")
+        for objective in ("dcrl", "scst", "ml")
+    }
+    for objective, recipe in recipes.items():
+        assert recipe.training.objective == objective
+        assert recipe.training.seed == 1
+        assert recipe.training.holdout_seed == 5  # the seed of the starting network
+        assert recipe.training.rate == 1e-4
+        assert recipe.network == recipes["ml"].network
+
+
+def test_rl_leaves_curves_a_page_and_a_table(rl: tuple[list[str], Path]) -> None:
+    assert (rl[1] / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (rl[1] / "curves.svg").read_text(encoding="utf-8")
+    assert "disagree" in (rl[1] / "disagreements.html").read_text(encoding="utf-8")
+    assert (rl[1] / "rl.md").read_text(encoding="utf-8").count("\n| ") >= 5
+
+
+def test_a_finished_training_is_not_done_again_and_a_missing_one_is(rl: tuple[list[str], Path]) -> None:
+    words, out = rl
+    before = stamps(out)
+    assert len(before) == 3
+    console = out / "runs" / "scst-seed-1" / "log.jsonl"
+    lines = console.read_text(encoding="utf-8").splitlines(keepends=True)
+    console.write_text("".join(line for line in lines if '"event": "end"' not in line), encoding="utf-8")
+    assert finished(out / "runs" / "scst-seed-1") is None  # as if it had been killed before its last report
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    after = stamps(out)
+    changed = [Path(folder).name for folder in before if before[folder] != after[folder]]
+    assert changed == ["scst-seed-1"]
+    assert len(json.loads(done.stdout)["scst"]["f1"]["values"]) == 1
+
+
+def test_another_study_in_the_same_folder_is_refused(rl: tuple[list[str], Path]) -> None:
+    done = CliRunner().invoke(app, [*rl[0], "training.top_k=4"])
+    assert done.exit_code == 1
+    assert "training.top_k was 8, is 4" in done.stderr
+    assert len(stamps(rl[1])) == 3
+
+
+def test_a_start_that_is_none_is_one_sentence(tiny: Any, tmp_path: Path, rl: tuple[list[str], Path]) -> None:
+    words = [*rl[0]]
+    words[words.index("--init") + 1] = str(tmp_path)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert "neither a reader folder nor a run" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def ablation(tiny: Any, recipe_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+    """The words of a ``study ablation`` that has been run (rows 0, 3 and 4), and its folder."""
+    out = tmp_path_factory.mktemp("ablation") / "study"
+    words = ["study", "ablation", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev)]
+    words += ["--out", str(out), "--device", "cpu", "--seeds", "1", "--second", "training.epochs=1"]
+    done = CliRunner().invoke(app, [*words, "--rows", "3,4"])
+    assert done.exit_code == 0, done.output
+    return words, out
+
+
+def test_an_ablation_is_trained_in_the_papers_two_stages(ablation: tuple[list[str], Path]) -> None:
+    out = ablation[1]
+    made = sorted(str(Path(folder).relative_to(out)) for folder in stamps(out))
+    first, second = ["full-seed-1", "reattention-false-seed-1"], ["dcrl-full-seed-1", "scst-full-seed-1"]
+    assert made == [*(f"ml/{name}" for name in first), *(f"second/{name}" for name in second)]
+    ml = load_recipe(out / "ml" / "full-seed-1" / "run" / "recipe.yaml").training
+    scst = load_recipe(out / "second" / "scst-full-seed-1" / "run" / "recipe.yaml").training
+    assert scst.init == str(out / "ml" / "full-seed-1" / "best")
+    assert (ml.objective, scst.objective) == ("ml", "scst")
+    assert ml.seed == scst.seed  # so the same articles are held out
+    assert not load_recipe(out / "ml" / "reattention-false-seed-1" / "run" / "recipe.yaml").network.reattention
+    data = json.loads((out / "ablation.json").read_text(encoding="utf-8"))["rows"]
+    places = {"0": "second/dcrl-full-seed-1", "3": "ml/reattention-false-seed-1", "4": "second/scst-full-seed-1"}
+    assert list(data) == list(places)
+    for number, place in places.items():
+        run = finished(out / place)
+        assert run is not None
+        assert data[number]["f1"]["values"] == [run.dev["f1"]]
+    assert data["4"]["delta_f1"] == pytest.approx(data["4"]["f1"]["mean"] - data["0"]["f1"]["mean"])
+    assert data["0"]["delta_f1"] is None
+
+
+def test_after_ml_alone_the_first_stage_is_compared_and_not_trained_again(ablation: tuple[list[str], Path]) -> None:
+    words, out = ablation
+    before = stamps(out)
+    done = CliRunner().invoke(app, [*words, "--rows", "0,1,4", "--ml-only", "--json"])
+    assert done.exit_code == 0, done.output
+    assert stamps(out) == before
+    rows = json.loads(done.stdout)["rows"]
+    assert list(rows) == ["2", "3"]
+    table = (out / "ablation-ml.md").read_text(encoding="utf-8")
+    assert "| 77.1 | 84.8 | -1.1 | -0.6 |" in table  # row 3 against row 2
+
+
+def test_rows_are_chosen_by_number() -> None:
+    assert [row.number for row in choose("", False)] == list(range(13))
+    assert [row.number for row in choose("9, 5", False)] == [0, 5, 9]
+    assert [row.number for row in choose("", True)] == [2, 3, 5, 6, 7, 8, 9, 10, 11, 12]
+    for wrong in ("13", "x", "-1"):
+        with pytest.raises(UserError, match="there is no row"):
+            choose(wrong, False)
+
+
+def test_a_changed_second_stage_is_refused(ablation: tuple[list[str], Path]) -> None:
+    done = CliRunner().invoke(app, [*ablation[0], "--rows", "4", "--second", "training.top_k=4"])
+    assert done.exit_code == 1
+    assert "training.top_k was 8, is 4" in done.stderr
+
+
+def test_a_training_that_fails_says_why_and_the_finished_ones_count(
+    tiny: Any, ablation: tuple[list[str], Path]
+) -> None:
+    out = ablation[1]
+    recipe = load_recipe(out / "ml" / "recipe.yaml")
+    members = [Member("full-seed-1", ("training.seed=1",)), Member("none", ("network.blocks=0",))]
+    runs, problems = train_all(Job(tiny.train, tiny.dev, out, "cpu"), "ml", recipe, members)
+    assert list(runs) == ["full-seed-1"]
+    (problem,) = problems
+    assert problem.startswith("ml/none: ")
+    assert "at least 1 aligning block" in problem
+
+
+def test_curves_are_drawn_where_they_share_steps(tmp_path: Path) -> None:
+    steps, values = curves.together([[(1, 2.0), (2, 3.0)], [(2, 5.0), (3, 6.0)]])
+    assert steps.tolist() == [2]
+    assert values.tolist() == [[3.0], [5.0]]
+    events = [{"step": 4, "event": "evaluation", "scores": {"dev": {"f1": 1.0, "exact_match": 2.0}}, "suppressed": 0.5}]
+    curve = curves.read(events)
+    assert curve == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
+    files = curves.draw({"a": [curve], "b": []}, {"dev F1": 0.5}, tmp_path)
+    assert all(path.stat().st_size > 1000 for path in files)
