@@ -11,6 +11,7 @@ from torch import Tensor
 from rmreader.kernels.fused import fused_bilstm
 from rmreader.kernels.lstm import bilstm
 
+pytestmark = pytest.mark.filterwarnings("ignore:RNN module weights")  # from the reference, on a GPU
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {"fp32": 1e-5, "bf16": 1e-2}
 FEW = settings(max_examples=200 if DEVICE == "cuda" else 8, deadline=None, derandomize=True)

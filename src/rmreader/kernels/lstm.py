@@ -67,8 +67,12 @@ def _plain(x: Tensor, lengths: Tensor, weight_ih: Tensor, weight_hh: Tensor, bia
         x = x.to(weight_hh.dtype)
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         zero = x.new_zeros(2, batch, hidden)
-        no_bias = torch.zeros_like(bias[0])  # torch keeps two biases that are only ever added; ours is one
-        weights = [w for d in (0, 1) for w in (weight_ih[d], weight_hh[d], bias[d], no_bias)]
+        matrices = [w for d in (0, 1) for w in (weight_ih[d], weight_hh[d])]
+        none = torch.zeros_like(bias[0])  # torch keeps two biases that are only ever added; ours is one
+        biases = [bias[0], none, bias[1], none]
+        if x.is_cuda:
+            matrices, biases = _in_one_piece(matrices, biases)
+        weights = [*matrices[:2], *biases[:2], *matrices[2:], *biases[2:]]
         data, last, _ = torch._VF.lstm(
             packed.data, packed.batch_sizes, (zero, zero), weights, True, 1, 0.0, torch.is_grad_enabled(), True
         )
@@ -78,3 +82,11 @@ def _plain(x: Tensor, lengths: Tensor, weight_ih: Tensor, weight_hh: Tensor, bia
         total_length=steps,
     )
     return output, last[:, packed.unsorted_indices].transpose(0, 1).reshape(batch, 2 * hidden)
+
+
+def _in_one_piece(matrices: list[Tensor], biases: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """The same weights one after the other in memory, which cuDNN asks for and else does itself, with a warning."""
+    parts = [*matrices, *biases]
+    flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
+    parts = [piece.view_as(part) for piece, part in zip(flat, parts, strict=True)]
+    return parts[: len(matrices)], parts[len(matrices) :]
