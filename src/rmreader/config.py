@@ -125,6 +125,8 @@ class Training:
     """Only deterministic algorithms."""
     graphs: bool = True
     """On a GPU, replay each training step as a captured graph, one for each padded shape."""
+    compile: bool = False
+    """On a GPU, compile the aligning blocks into few kernels; worth its half minute in long runs."""
     max_bad_steps: int = 10
     """Stop after this many steps with a non-finite loss or gradient; each one is skipped and its batch saved."""
     max_context: int = 400

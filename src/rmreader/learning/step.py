@@ -38,6 +38,8 @@ class Learner:
         self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
         self._average_weight = torch.zeros((), device=device)
         self._device = device
+        if recipe.training.compile and device.type == "cuda":
+            network.aligner.compile_blocks()  # after the copy, which is only ever evaluated
         self._names, self._parameters = _trained(network)
         self.optimizer = self._make_optimizer()
 

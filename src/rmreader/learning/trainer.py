@@ -133,6 +133,8 @@ class Run:
         training = self.recipe.training
         before = torch.are_deterministic_algorithms_enabled()
         torch.use_deterministic_algorithms(training.deterministic or before)
+        if training.precision == "bf16":
+            torch.set_float32_matmul_precision("high")  # tf32 keeps three bits more than bf16
         try:
             with live(self.total) as show:
                 self._learn(stop, show)

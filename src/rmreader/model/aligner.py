@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -46,24 +47,36 @@ class AligningBlock(nn.Module):
         self, U: Tensor, V: Tensor, context: Tensor, question: Tensor, past: Round | None, earlier: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Round]:
         """U [B, m, 2d], V [B, n, 2d], true words of each (bool), the round before, Zs to read again -> R, Z, (E, B)."""
+        Z, E, B = self.align(U, V, context, question, *((past.E, past.B) if past is not None else ()))
+        R, _ = self.evidence(self.drop(torch.cat([*earlier, Z], dim=-1)), context.sum(dim=1))
+        return R, Z, Round(E, B)
+
+    def align(
+        self,
+        U: Tensor,
+        V: Tensor,
+        context: Tensor,
+        question: Tensor,
+        past_E: Tensor | None = None,
+        past_B: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The two alignments, all of the block but its BiLSTM -> Z, E, B."""
         u, v = self.drop(U), self.drop(V)
         E: Tensor = self.similarity_E(v, u)  # Eq. 1
-        if self.reattention and past is not None:
-            past_self = column_attention(past.B, context)
-            E = E + self.gamma_E * overlap(past.E, past_self, context)  # Eq. 4
+        if self.reattention and past_E is not None and past_B is not None:
+            past_self = column_attention(past_B, context)
+            E = E + self.gamma_E * overlap(past_E, past_self, context)  # Eq. 4
         attended = column_attention(E, question).mT @ v  # ṽ_j = V·softmax(E_:j)
         H: Tensor = self.fusion_H(U, attended)
 
         h = self.drop(H)
         B: Tensor = self.similarity_B(h, h)
-        if self.reattention and past is not None:
-            B = B + self.gamma_B * overlap(past.B, past_self, context)  # Eq. 5
+        if self.reattention and past_B is not None:
+            B = B + self.gamma_B * overlap(past_B, past_self, context)  # Eq. 5
         B = without_diagonal(B, self.diagonal)  # Eq. 2 and the indicator of Eq. 5, over the whole sum
         attended = column_attention(B, context).mT @ h  # h̃_j = H·softmax(B_:j)
         Z: Tensor = self.fusion_Z(H, attended)
-
-        R, _ = self.evidence(self.drop(torch.cat([*earlier, Z], dim=-1)), context.sum(dim=1))
-        return R, Z, Round(E, B)
+        return Z, E, B
 
 
 class Aligner(nn.Module):
@@ -72,6 +85,11 @@ class Aligner(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(AligningBlock(config, index) for index in range(config.blocks))
+
+    def compile_blocks(self) -> None:
+        """Fuse what each block does outside its BiLSTM into few kernels, for any lengths."""
+        for block in self.blocks:
+            block.align = torch.compile(cast(AligningBlock, block).align, dynamic=True)  # type: ignore[assignment]
 
     def forward(self, U: Tensor, V: Tensor, context: Tensor, question: Tensor) -> tuple[Tensor, list[Round]]:
         """U [B, m, 2d], V [B, n, 2d], true words of each -> R of the last block [B, m, 2d] and every round."""

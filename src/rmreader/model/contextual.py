@@ -56,8 +56,14 @@ class FrozenTransformer(nn.Module):
 
     @torch.no_grad()
     def encode(self, table: PieceTable, texts: Sequence[NDArray[Any]]) -> Tensor:
-        """[tokens, layers, size]."""
+        """[tokens, layers, size].
+
+        On the CPU one text after the other, so that a text's vectors are the same to the last bit whatever else is
+        read; products of other sizes may round otherwise, and a training run makes much of little.
+        """
         device = next(self.transformer.parameters()).device
+        if device.type == "cpu" and len(texts) > 1:
+            return torch.cat([self.encode(table, [text]) for text in texts])
         laid = lay_out_alone(self.pieces, table, texts)
         pieces, types, mask = (torch.from_numpy(array).to(device) for array in (laid.pieces, laid.types, laid.mask))
         every: Tensor = self.transformer(pieces, types, mask, all_layers=True).flatten(0, 1)
