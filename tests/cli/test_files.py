@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +64,14 @@ def test_export(trained: Any, tmp_path: Path) -> None:
         app, ["export", "small", trained.model, "-o", str(tmp_path / "int8"), "--precision", "int8"]
     )
     assert (unmeasured.exit_code, "need --data" in unmeasured.stderr) == (1, True)
+
+
+def test_calibrate(trained: Any, tmp_path: Path) -> None:
+    copy = shutil.copytree(trained.model, tmp_path / "copy")
+    done = RUN.invoke(app, ["calibrate", str(copy), "--data", trained.data, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert json.loads((copy / "reader.json").read_text())["temperature"] == found["temperature"]
+    assert RUN.invoke(app, ["calibrate", str(copy)]).exit_code == 2
+    said = RUN.invoke(app, ["calibrate", str(copy), "--data", trained.data])
+    assert "expected calibration error" in said.stdout

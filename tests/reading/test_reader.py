@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from rmreader.errors import UserError
 from rmreader.reading.answers import Answer
+from rmreader.reading.engines import Pair
 from rmreader.reading.inputs import WordInputs
 from rmreader.reading.reader import MAX_QUESTION, Reader
-from rmreader.reading.spans import span_scores
+from rmreader.reading.spans import log_softmax, span_scores
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 
@@ -124,15 +125,9 @@ def test_confidence_is_the_tempered_probability_among_all_spans(folder: Path, re
 
 
 def test_score_is_the_log_probability_of_the_pointers(reader: Reader) -> None:
-    pair_scores = reader.engine.read(next(_asked(reader).pairs()))
-    log_p1, log_p2 = (x - np.log(np.exp(x.astype(np.float64)).sum()) for x in (pair_scores.start, pair_scores.end))
+    scores = reader.engine.read(Pair(QUESTION, PASSAGE, tokenize(QUESTION).words, tokenize(PASSAGE).words))
+    log_p1, log_p2 = log_softmax(scores.start), log_softmax(scores.end)
     assert reader.ask(QUESTION, PASSAGE)[0].score == pytest.approx(span_scores(log_p1, log_p2, 15).max(), abs=1e-6)
-
-
-def _asked(reader: Reader) -> Any:
-    from rmreader.reading.reader import _Asked
-
-    return _Asked(reader, QUESTION, PASSAGE)
 
 
 def test_an_unsure_reader_says_that_there_is_no_answer(reader: Reader) -> None:

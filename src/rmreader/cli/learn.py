@@ -36,6 +36,10 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
+    if settings.training.holdout > 0:
+        from rmreader.reading.calibrate import calibrate, held_out
+
+        calibrate(result.best, held_out(result.best, train), engine="torch")
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from rmreader.errors import UserError
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
     from rmreader.reading.reader import Answer, Reader
+    from rmreader.reading.rows import BadRow, Row
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
 
@@ -77,9 +78,9 @@ def predict(
     from rmreader.reading.reader import Reader
     from rmreader.reading.rows import Columns, kind_of, read_rows
 
-    rows = read_rows(data, Columns(id_column, question_column, passage_column), kind)
+    rows: Iterable[Row | BadRow] = read_rows(data, Columns(id_column, question_column, passage_column), kind)
     if kind_of(data, kind) == "squad":
-        rows = iter(list(rows))  # is read as a whole anyway, and a bad file fails before a reader is loaded
+        rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
     done = predicting.predict(Reader.load(model), rows, out, top=top, min_confidence=min_confidence, resume=resume)
     for bad in done.bad[:3]:
         note(f"skipped: {bad}")

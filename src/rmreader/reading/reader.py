@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError
 from rmreader.reading.answers import Answer, Attention, Explanation
-from rmreader.reading.engines import Engine, Pair, Scores, make_engine
+from rmreader.reading.asked import MAX_QUESTION, Asked, Decoding, read_all
+from rmreader.reading.engines import Engine, make_engine
 from rmreader.reading.folder import Folder, open_folder
-from rmreader.reading.sentences import sentence_around
-from rmreader.reading.spans import best_spans, log_sum, span_scores
-from rmreader.reading.windows import WINDOW, Window, windows
+from rmreader.reading.windows import WINDOW
 from rmreader.scoring.attention import log_attention
 from rmreader.text.lexicon import Lexicon
-from rmreader.text.tokens import Tokens, tokenize
 
-__all__ = ["Answer", "Attention", "Explanation", "Reader"]
-
-MAX_QUESTION = 10_000  # tokens
+__all__ = ["MAX_QUESTION", "Answer", "Attention", "Explanation", "Reader"]
 
 
 class Reader:
@@ -52,7 +45,8 @@ class Reader:
     ) -> Reader:
         """Load a shipped reader by name, or any by its folder; several with commas between them as an ensemble.
 
-        Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there are.
+        Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there
+        are. ``window``: passages of more tokens are read in overlapping windows of this many.
         """
         names = str(name_or_path).split(",")
         if len(names) > 1 and not Path(name_or_path).exists():
@@ -68,127 +62,42 @@ class Reader:
 
         An empty list says that there is no answer: none sure enough, or no word in the question or the passage.
         """
-        asked = _Asked(self, question, passage)
-        pairs = list(asked.pairs()) if len(asked.windows) == 1 else []
-        scores = map(self.engine.read, pairs) if pairs else self.engine.read_many(asked.pairs(), 32)
-        for one in scores:
-            asked.add(one, top)
-        return asked.answers(top, min_confidence)
+        asked = self._asked(question, passage)
+        if len(asked.windows) == 1:
+            asked.add(self.engine.read(asked.pair(asked.windows[0])), top)
+        else:
+            (asked,) = read_all(self.engine, [asked], top, 32)
+        return asked.answers(min_confidence)
 
     def ask_many(
         self, pairs: Iterable[tuple[str, str]], *, top: int = 1, min_confidence: float = 0.0, batch_size: int = 32
     ) -> Iterator[list[Answer]]:
         """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs."""
-        waiting: deque[_Asked] = deque()
-
-        def flow() -> Iterator[Pair]:
-            for question, passage in pairs:
-                waiting.append(_Asked(self, question, passage))
-                yield from waiting[-1].pairs()
-
-        for scores in self.engine.read_many(flow(), batch_size):
-            while waiting[0].complete:  # nothing to read in it
-                yield waiting.popleft().answers(top, min_confidence)
-            waiting[0].add(scores, top)
-            if waiting[0].complete:
-                yield waiting.popleft().answers(top, min_confidence)
-        while waiting:
-            yield waiting.popleft().answers(top, min_confidence)
+        for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), top, batch_size):
+            yield asked.answers(min_confidence)
 
     def explain(self, question: str, passage: str) -> Explanation:
         """E and B of every round as the attentions they give, by token."""
-        asked = _Asked(self, question, passage)
+        asked = self._asked(question, passage)
         if not asked.windows:
             return Explanation(asked.question_tokens, asked.passage_tokens, [])
-        window, pair = asked.windows[0], next(asked.pairs())
+        window = asked.windows[0]
         if len(asked.windows) > 1:
-            for scores in self.engine.read_many(asked.pairs(), 32):
-                asked.add(scores, 1)
+            (asked,) = read_all(self.engine, [asked], 1, 32)
             window = asked.found[0].window
-            pair = asked.pair(window)
-        rounds = [Attention(_attention(E), _attention(B)) for E, B in self.engine.attend(pair)]
+        rounds = [Attention(_attention(E), _attention(B)) for E, B in self.engine.attend(asked.pair(window))]
         return Explanation(asked.question_tokens, asked.part(window), rounds)
 
+    def span_scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, NDArray[np.float32]]]:
+        """For each (question, passage) the best answer's text and the scores of all spans, unnormalised: what
+        confidences are made of. Empty where there is nothing to read."""
+        questions = (self._asked(*pair, keep=True) for pair in pairs)
+        for asked in read_all(self.engine, questions, 1, 32):
+            best = [answer.text for answer in asked.answers()]
+            yield best[0] if best else "", np.concatenate([np.empty(0, np.float32), *asked.kept])
 
-@dataclass(frozen=True)
-class _Found:
-    """A span, by its tokens in the whole passage."""
-
-    score: float
-    start: int
-    end: int
-    window: Window
-
-
-class _Asked:
-    """One question while its windows are being read.
-
-    Windows are compared by their logits, which normalising each by itself would level: p(A) is proportional to
-    exp(start(i) + end(j)) over all windows, which for a single window is p₁(i)·p₂(j).
-    """
-
-    def __init__(self, reader: Reader, question: str, passage: str) -> None:
-        self.reader, self.question, self.passage = reader, question, passage
-        self.question_tokens, self.passage_tokens = tokenize(question), tokenize(passage)
-        if len(self.question_tokens) > MAX_QUESTION:
-            raise UserError(
-                f"the question has {len(self.question_tokens):,} words; the most is {MAX_QUESTION:,}: shorten it."
-            )
-        length = len(self.passage_tokens) if len(self.question_tokens) else 0
-        self.windows = windows(length, reader.max_length, reader.window)
-        self.read = 0
-        self.found: list[_Found] = []
-        self.weight = -np.inf  # log of the sum over windows of Z₁·Z₂, which makes scores log-probabilities
-        self.tempered = -np.inf  # log Σ exp(score / temperature) over every span that may be an answer
-
-    @property
-    def complete(self) -> bool:
-        """Whether every window has been read."""
-        return self.read == len(self.windows)
-
-    def pairs(self) -> Iterator[Pair]:
-        """What is to be read, window by window."""
-        return map(self.pair, self.windows)
-
-    def pair(self, window: Window) -> Pair:
-        """One window to read."""
-        tokens = self.passage_tokens
-        text = self.passage
-        if len(self.windows) > 1:
-            text = text[int(tokens.starts[window.begin]) : int(tokens.ends[window.end - 1])]
-        return Pair(self.question, text, self.question_tokens.words, tokens.words[window.begin : window.end])
-
-    def part(self, window: Window) -> Tokens:
-        """The tokens of one window."""
-        here, tokens = slice(window.begin, window.end), self.passage_tokens
-        return Tokens(tokens.words[here], tokens.starts[here], tokens.ends[here])
-
-    def add(self, scores: Scores, top: int) -> None:
-        """Take in what the engine says about the next window."""
-        window = self.windows[self.read]
-        self.read += 1
-        own = scores.start[window.first - window.begin : window.last - window.begin]
-        spans = span_scores(own, scores.end[window.first - window.begin :], self.reader.max_length)
-        starts, ends, values = best_spans(spans, top)
-        first = window.first
-        found = zip(values.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        self.found += [_Found(value, first + start, first + end, window) for value, start, end in found]
-        self.found = sorted(self.found, key=lambda one: -one.score)[:top]
-        self.weight = float(np.logaddexp(self.weight, log_sum(own) + log_sum(scores.end)))
-        self.tempered = float(np.logaddexp(self.tempered, log_sum(spans.ravel() / self.reader.temperature)))
-
-    def answers(self, top: int, min_confidence: float) -> list[Answer]:
-        """The answers found, best first."""
-        answers = []
-        for one in self.found[:top]:
-            start, end = int(self.passage_tokens.starts[one.start]), int(self.passage_tokens.ends[one.end])
-            confidence = float(np.exp(one.score / self.reader.temperature - self.tempered))
-            if confidence >= min_confidence:
-                sentence = sentence_around(self.passage, start, end)
-                answers.append(
-                    Answer(self.passage[start:end], start, end, one.score - self.weight, min(1.0, confidence), sentence)
-                )
-        return answers
+    def _asked(self, question: str, passage: str, keep: bool = False) -> Asked:
+        return Asked(question, passage, Decoding(self.max_length, self.temperature, self.window), keep)
 
 
 def _attention(logits: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,0 +1,35 @@
+"""``rmreader calibrate``: make a reader's confidences mean what they say."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmreader.cli.app import app
+from rmreader.cli.output import Json, emit_json
+
+
+@app.command()
+def calibrate(
+    reader: Annotated[Path, typer.Argument(metavar="READER", help="A reader's folder; its temperature is replaced.")],
+    train: Annotated[
+        Path | None, typer.Option(help="The file it was trained on: the articles that its recipe held out are taken.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Other questions that it did not learn from.")] = None,
+    json: Json = False,
+) -> None:
+    """Fit the temperature of a reader's confidences on questions that it did not learn from."""
+    if (train is None) == (data is None):
+        raise typer.BadParameter("give either --train or --data, and not both.")
+    from rmreader.reading.calibrate import calibrate as fit
+    from rmreader.reading.calibrate import held_out, questions_of
+
+    found = fit(reader, held_out(reader, train) if train is not None else questions_of(data or Path()))
+    if json:
+        emit_json(dataclasses.asdict(found))
+        return
+    typer.echo(f"temperature {found.temperature:.3f}, from {found.questions:,} questions")
+    typer.echo(f"expected calibration error {found.error_before:.3f} before, {found.error_after:.3f} after")

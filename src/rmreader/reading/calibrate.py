@@ -1,0 +1,87 @@
+"""The temperature that makes a reader's confidences mean what they say, fitted on questions it did not learn from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.errors import UserError
+from rmreader.reading.folder import MANIFEST, open_folder
+from rmreader.reading.reader import Reader
+from rmreader.scoring.calibration import expected_calibration_error, fit_temperature
+from rmreader.scoring.squad import exact_match
+
+Known = tuple[str, str, Sequence[str]]  # a question, its passage, and the answers people gave
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The temperature, and the expected calibration error before (at 1) and after."""
+
+    temperature: float
+    error_before: float
+    error_after: float
+    questions: int
+
+
+def fit(reader: Reader, questions: Iterable[Known]) -> Calibration:
+    """The temperature under which the best answers' confidences have the lowest log loss of being exactly right."""
+    gaps: list[NDArray[np.float32]] = []  # how far below the best each other span of a passage is
+    correct: list[float] = []
+    known = list(questions)
+    found = reader.span_scores((question, passage) for question, passage, _ in known)
+    for (_, _, references), (text, scores) in zip(known, found, strict=True):
+        if len(scores):
+            gaps.append(scores.max() - scores)
+            correct.append(float(exact_match(text, references)))
+    if not correct:
+        raise UserError("calibration needs questions with answers, and there are none.")
+
+    def confidences(temperature: float) -> NDArray[np.float64]:
+        return np.array([1 / np.exp(-gap.astype(np.float64) / temperature).sum() for gap in gaps])
+
+    temperature = fit_temperature(confidences, correct)
+    before, after = (expected_calibration_error(confidences(t), correct) for t in (1.0, temperature))
+    return Calibration(temperature, before, after, len(correct))
+
+
+def calibrate(folder: Path, questions: Iterable[Known], engine: str | None = None) -> Calibration:
+    """Fit a reader's temperature and keep it in its folder."""
+    found = fit(Reader.load(folder, engine=engine), questions)  # type: ignore[arg-type]
+    about = open_folder(folder).about | {
+        "temperature": found.temperature,
+        "calibration": {"before": found.error_before, "after": found.error_after, "questions": found.questions},
+    }
+    temporary = folder / f".{MANIFEST}.{os.getpid()}.tmp"
+    temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    os.replace(temporary, folder / MANIFEST)
+    return found
+
+
+def questions_of(data: Path) -> Iterator[Known]:
+    """The answered questions of a SQuAD-format file."""
+    from rmreader.data.squad import read_squad
+
+    for paragraph, question in read_squad(data).questions():
+        if question.answers:
+            yield question.text, paragraph.context, [reference.text for reference in question.answers]
+
+
+def held_out(folder: Path, train: Path) -> Iterator[Known]:
+    """The questions of its training file that a reader's recipe held out, by article."""
+    from rmreader.data.encode import encode_file
+    from rmreader.learning.feed import split
+    from rmreader.learning.setup import split_seed
+
+    training = open_folder(folder).recipe.training
+    _, held = split(encode_file(train), training.holdout, split_seed(training))
+    if held is None:
+        raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")
+    for number in range(len(held)):
+        yield held.question(number), held.passage(number), held.references(number)
