@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -69,22 +70,29 @@ def waiting(url: str) -> float:
 
 def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passage: str) -> None:
     server = launch(batch=1)
-    ask = {"question": "Who was the engineer?", "passage": passage * 40}
+    ask = {"question": "Who was the engineer?", "passage": passage * 100}
+
+    def client() -> httpx.Response | None:
+        with contextlib.suppress(httpx.TransportError):  # came too late to be accepted
+            return httpx.post(f"{server.url}/v1/answer", json=ask, timeout=30, trust_env=False)
+        return None
+
     with ThreadPoolExecutor(12) as pool:
-        answers = [
-            pool.submit(httpx.post, f"{server.url}/v1/answer", json=ask, timeout=30, trust_env=False) for _ in range(12)
-        ]
-        while waiting(server.url) < 11:
-            assert not answers[-1].done()
+        asked = [pool.submit(client) for _ in range(12)]
+        while waiting(server.url) < 6:
+            assert not all(one.done() for one in asked)
             time.sleep(0.002)
         server.process.send_signal(signal.SIGTERM)
-        assert [answer.result().status_code for answer in answers] == [200] * 12
-        assert len({answer.result().text for answer in answers}) == 1
-        assert all(answer.result().headers["connection"] == "close" for answer in answers[1:])
+        answers = [answer for one in asked if (answer := one.result()) is not None]
+    assert len(answers) > 6
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.text for answer in answers}) == 1
+    assert answers[-1].headers["connection"] == "close"
     assert server.end() == 0
     events = [line["event"] for line in server.lines]
     assert "draining" in events
     assert events[-1] == "stopped"
+    assert sum(line.get("path") == "/v1/answer" for line in server.lines) == len(answers)
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/livez", trust_env=False)
 

@@ -80,7 +80,7 @@ def tints(page: Any, side: str) -> list[float]:
 
 def strongest(lit: list[float], shares: np.ndarray) -> bool:  # type: ignore[type-arg]
     """Whether the word that is tinted most is the one with the largest share, up to the rounding of tints."""
-    return bool(abs(shares[int(np.argmax(lit))]) >= 0.95 * np.abs(shares).max())
+    return bool(max(lit) > 0 and abs(shares[int(np.argmax(lit))]) >= 0.95 * np.abs(shares).max())
 
 
 def test_the_answer_is_highlighted_in_place(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
@@ -142,8 +142,9 @@ def test_hovering_a_word_tints_what_attends_to_it(visit: Any, reader: Any, passa
     n, m = rounds[0].shape
     assert page.locator("#question-words b").count() == n
     assert page.locator("#passage-words b").count() == m
-    page.hover("#question-words b >> nth=1")
-    assert strongest(tints(page, "passage"), rounds[0][1])
+    row = int(rounds[0].max(axis=1).argmax())
+    page.hover(f"#question-words b >> nth={row}")
+    assert strongest(tints(page, "passage"), rounds[0][row])
     assert max(tints(page, "question")) == 0
     assert "is looked at most by" in page.text_content("#readout")
     page.hover("#passage-words b >> nth=4")
@@ -220,7 +221,7 @@ def test_everything_can_be_done_from_the_keyboard(visit: Any, passage: str, ques
     assert page.evaluate("document.activeElement.closest('.words').id") == "question-words"
     page.keyboard.press("ArrowRight")
     assert page.evaluate(focused) == 1
-    assert max(tints(page, "passage")) > 0
+    assert "is looked at most by" in page.text_content("#readout")
     assert page.evaluate("document.activeElement.getAttribute('aria-describedby')") == "readout"
     page.keyboard.press("Tab")
     page.keyboard.press("End")
@@ -354,6 +355,7 @@ def test_both_colour_schemes_are_readable(visit: Any, passage: str, scheme: str)
 
 @pytest.mark.skipif("RMREADER_SCREENSHOTS" not in os.environ, reason="set RMREADER_SCREENSHOTS=1 to renew docs/images")
 def test_screenshots_for_the_readme(visit: Any) -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow, which comes with the extra `plots`, is not installed")
     IMAGES.mkdir(parents=True, exist_ok=True)
     phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
     desktop = {"viewport": {"width": 1180, "height": 900}}
@@ -368,5 +370,7 @@ def test_screenshots_for_the_readme(visit: Any) -> None:
             page.evaluate("scrollTo(0, 0)")
         page.wait_for_timeout(400)
         path = IMAGES / f"page-{name}.png"
-        page.screenshot(path=path, full_page=name != "phone")
+        page.screenshot(path=path, full_page=True)
+        with pillow.open(path) as picture:  # 128 colours: a third of the size, and no eye can tell
+            picture.convert("RGB").quantize(128, dither=pillow.Dither.NONE).save(path, optimize=True)
         assert path.stat().st_size < 250_000

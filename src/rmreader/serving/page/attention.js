@@ -1,6 +1,6 @@
 // What the reader looked at, round by round: E (question words by passage words) and B (passage by passage), and the
 // change that reattention made from one round to the next. Words light up what they attend to; the heat-map shows all.
-import { HeatMap, legend, strength, thumbnail } from "./heatmap.js";
+import { HeatMap, legend, thumbnail } from "./heatmap.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -63,7 +63,8 @@ export class Attention {
       const values = signed ? rounds[t + 1][kind].map((value, at) => value - rounds[t][kind][at]) : rounds[view][kind];
       const top = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
       const rows = kind === "self" ? passage.length : question.length;
-      matrices.set(key, { values, rows, cols: passage.length, signed, top });
+      const power = kind === "self" ? 0.5 : 1; // a passage has many more words to share among than a question
+      matrices.set(key, { values, rows, cols: passage.length, signed, top, power });
     }
     return matrices.get(key);
   }
@@ -153,7 +154,7 @@ export class Attention {
     const what = kind === "self" ? "passage words (down) as seen by passage words (across)" : "question words (down) as seen by passage words (across)";
     $("map-title").textContent = change ? `How reattention moved ${symbol} from round ${this.#title(this.#view).replace("→", "to")}: ${what}` : `${symbol} in round ${this.#view + 1}: ${what}`;
     $("map").setAttribute("aria-label", `${$("map-title").textContent}. Arrow keys move the cross, with Shift by ten.`);
-    legend($("legend"), change);
+    legend($("legend"), matrix);
     $("legend-low").textContent = change ? `less ${signedPoints(-matrix.top)}` : "0 %";
     $("legend-high").textContent = change ? `${signedPoints(matrix.top)} more` : `${Math.round(matrix.top * 100)} %`;
   }
@@ -166,11 +167,12 @@ export class Attention {
     const column = () => Array.from({ length: rows }, (_, i) => values[i * cols + active.index]);
     const shares = fromQuestion ? Array.from(values.subarray(active.index * cols, (active.index + 1) * cols)) : column();
     const lit = fromQuestion || kind === "self" ? "passage" : "question";
-    const top = Math.max(0.01, ...shares.map(Math.abs));
+    const even = signed ? 0 : 1 / rows; // what a word would get if attention went to all alike; below that no tint
+    const top = Math.max(0.01, 2 * even, ...shares.map(Math.abs));
     for (const word of document.querySelectorAll(".words .active, .words .linked")) word.classList.remove("active", "linked");
     for (const side of ["question", "passage"]) {
       this.#words(side).forEach((word, i) => {
-        const share = side === lit ? (0.6 * strength(shares[i], top) ** 1.5).toFixed(2) : "0";
+        const share = side === lit ? (0.65 * Math.max(0, (Math.abs(shares[i]) - even) / (top - even)) ** 0.8).toFixed(2) : "0";
         const tone = signed ? `var(--${shares[i] > 0 ? "gain" : "loss"})` : "var(--tint)";
         if (word.share !== share) word.style.setProperty("--a", (word.share = share));
         if (word.tone !== tone && share > 0) word.style.setProperty("--tone", (word.tone = tone));

@@ -12,8 +12,8 @@ export function palette() {
            ink: colour("--ink"), mark: colour("--mark-line"), field: colour("--field") };
 }
 
-// The square root lets faint attention be seen beside strong.
-export const strength = (value, top) => Math.sqrt(Math.min(1, Math.abs(value) / (top || 1)));
+// How deep a colour: a power below 1 lets faint values be seen beside strong ones.
+const strength = ({ top, power }, value) => Math.min(1, Math.abs(value) / (top || 1)) ** power;
 
 // The matrix as an image of at most width x height pixels; where cells share a pixel the strongest one shows.
 function picture(matrix, width, height, colours) {
@@ -33,7 +33,7 @@ function picture(matrix, width, height, colours) {
     image.data[at * 4] = red;
     image.data[at * 4 + 1] = green;
     image.data[at * 4 + 2] = blue;
-    image.data[at * 4 + 3] = 255 * strength(value, matrix.top);
+    image.data[at * 4 + 3] = 255 * strength(matrix, value);
   }
   context.putImageData(image, 0, 0);
   return canvas;
@@ -56,11 +56,11 @@ export function thumbnail(canvas, matrix) {
   context.drawImage(picture(matrix, Math.round(width * ratio), Math.round(height * ratio), palette()), 0, 0, width, height);
 }
 
-export function legend(canvas, signed) {
+export function legend(canvas, { signed, power }) {
   const values = Float32Array.from({ length: 96 }, (_, i) => (signed ? i / 47.5 - 1 : i / 95));
   const context = canvas.getContext("2d");
   context.clearRect(0, 0, 96, 10);
-  context.drawImage(picture({ values, rows: 1, cols: 96, signed, top: 1 }, 96, 1, palette()), 0, 0, 96, 10);
+  context.drawImage(picture({ values, rows: 1, cols: 96, signed, top: 1, power }, 96, 1, palette()), 0, 0, 96, 10);
 }
 
 // Which words to write on an axis: the weightiest first, as long as they do not touch.
@@ -80,7 +80,7 @@ export class HeatMap {
     canvas.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  // matrix: { values, rows, cols, signed, top }; axes: { rows: [words], columns: [words] }; marks: { rows, columns }, each [from, to)
+  // matrix: { values, rows, cols, signed, top, power }; axes: { rows: [words], columns: [words] }; marks: { rows, columns }, each [from, to)
   show(matrix, axes, marks) {
     Object.assign(this, { matrix, axes, marks, colours: palette() });
     const square = matrix.rows === matrix.cols && axes.rows === axes.columns;
