@@ -30,7 +30,7 @@ def study_attention(
     data: Path, without: Sequence[str], with_: Sequence[str], device: torch.device, limit: int = 0
 ) -> Report:
     """Table 5 on the questions of a file (the first ``limit`` of them, where given), from two lists of readers."""
-    encoded = encode_file(data, answers_needed=False)
+    encoded = encode_file(data)
     if limit:
         encoded = encoded.subset(np.arange(min(limit, len(encoded))))
     lists = {"without": list(without), "with": list(with_)}

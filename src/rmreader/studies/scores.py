@@ -55,7 +55,7 @@ def study_adversarial(
     }
     ours, together = _ours(list(sets.values()))
     clean = sets["addsent"]
-    unattacked = ", ".join(f"{Path(name).name} {shown(value['clean_f1'])}" for name, value in clean.items())
+    unattacked = ", ".join(f"{name} {shown(value['clean_f1'])}" for name, value in clean.items())
     return Report(
         name="adversarial",
         title="Table 3: adversarial SQuAD",
