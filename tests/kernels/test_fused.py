@@ -22,7 +22,7 @@ def test_it_keeps_its_promises() -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("kernel", ["forward", "backward"])
+@pytest.mark.parametrize("kernel", ["bilstm_forward", "bilstm_backward"])
 def test_compiled_for_hopper_its_weights_stay_in_registers(kernel: str, tmp_path: Path) -> None:
     code = tmp_path / "compile.py"
     code.write_text(COMPILE, encoding="utf-8")

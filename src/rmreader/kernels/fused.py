@@ -120,7 +120,7 @@ class _FusedBiLSTM(torch.autograd.Function):
         cells = torch.empty_like(output) if save else output
         tensors = (inputs, bias, w_hh, lengths, output, final, rows[:, begin:], gates, cells)
         sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save}
-        _launch(triton_lstm.forward, batch, hidden, low, variant, *tensors, **sizes)
+        _launch(triton_lstm.bilstm_forward, batch, hidden, low, variant, *tensors, **sizes)
         if save:
             ctx.save_for_backward(rows, w_rows, w_hh, lengths, gates, cells)
             ctx.low, ctx.variant, ctx.x_shape, ctx.x_dtype = low, variant, x.shape, x.dtype
@@ -135,7 +135,7 @@ class _FusedBiLSTM(torch.autograd.Function):
         gradients = [cells if g is None else g.contiguous() for g in (d_output, d_final)]  # cells: then never read
         tensors = (*gradients, _reversed(w_hh), lengths, gates, cells, d_inputs)
         sizes = {"T": steps, "OUTPUT": d_output is not None, "FINAL": d_final is not None}
-        _launch(triton_lstm.backward, batch, hidden, ctx.low, ctx.variant, *tensors, **sizes)
+        _launch(triton_lstm.bilstm_backward, batch, hidden, ctx.low, ctx.variant, *tensors, **sizes)
 
         d_x = d_ih = d_hh = d_bias = None
         with torch.autocast(gates.device.type, enabled=False):

@@ -87,6 +87,6 @@ def _plain(x: Tensor, lengths: Tensor, weight_ih: Tensor, weight_hh: Tensor, bia
 def _in_one_piece(matrices: list[Tensor], biases: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """The same weights one after the other in memory, which cuDNN asks for and else does itself, with a warning."""
     parts = [*matrices, *biases]
-    flat = torch.cat([part.flatten() for part in parts]).split([part.numel() for part in parts])
-    parts = [piece.view_as(part) for piece, part in zip(flat, parts, strict=True)]
+    pieces = torch.split(torch.cat([part.flatten() for part in parts]), [part.numel() for part in parts])
+    parts = [piece.view_as(part) for piece, part in zip(pieces, parts, strict=True)]
     return parts[: len(matrices)], parts[len(matrices) :]

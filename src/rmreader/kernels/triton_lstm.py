@@ -117,8 +117,9 @@ def _within(t, length):
 
 
 @triton.jit(do_not_specialize=["B", "T"])
-def forward(inputs, bias, w, lengths, output, final, h_before, gates, cells, B, T, R, H: tl.constexpr, HP: tl.constexpr,
-            HS: tl.constexpr, SAVE: tl.constexpr, LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
+def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cells, B, T, R, H: tl.constexpr,
+                   HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, LOW: tl.constexpr,
+                   FAST: tl.constexpr):  # fmt: skip
     """inputs [B,T,2,H,4] → output [B,T,2,H], final [B,2,H]; for backward gates, cells, h_before (2·HS of rows of R)."""
     P: tl.constexpr = HP // 16
     d = tl.program_id(1)
@@ -173,8 +174,8 @@ def forward(inputs, bias, w, lengths, output, final, h_before, gates, cells, B, 
 
 
 @triton.jit(do_not_specialize=["B", "T"])
-def backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T, H: tl.constexpr, HP: tl.constexpr,
-             OUTPUT: tl.constexpr, FINAL: tl.constexpr, LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
+def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T, H: tl.constexpr, HP: tl.constexpr,
+                    OUTPUT: tl.constexpr, FINAL: tl.constexpr, LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
     """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before the activations.
 
     w [2,4,H,H] is transposed within each gate, and all but the first gate's are negated, for their products are
