@@ -39,7 +39,8 @@ class Learner:
         self._average_weight = torch.zeros((), device=device)
         self._device = device
         if recipe.training.compile and device.type == "cuda":
-            network.aligner.compile_blocks()  # after the copy, which is only ever evaluated
+            network.aligner.compile_blocks()  # after the copy above, which is only ever evaluated
+            network.pointer.compile_pointer()
         self._names, self._parameters = _trained(network)
         self.optimizer = self._make_optimizer()
 

@@ -87,7 +87,7 @@ class Aligner(nn.Module):
         self.blocks = nn.ModuleList(AligningBlock(config, index) for index in range(config.blocks))
 
     def compile_blocks(self) -> None:
-        """Fuse what each block does outside its BiLSTM into few kernels, for any lengths."""
+        """Fuse what each block does outside its BiLSTM into few kernels, the same ones for any lengths."""
         for block in self.blocks:
             block.align = torch.compile(cast(AligningBlock, block).align, dynamic=True)  # type: ignore[assignment]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmreader.config import Inputs, NetworkConfig
@@ -106,7 +105,7 @@ class Encoder(nn.Module):
         self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, contextual: Tensor | None
     ) -> Tensor:
         """The input vectors x of one text, [B, T, width]; rows [B, T] are those of its words."""
-        parts = [F.embedding(rows, table) for table in words]
+        parts = [_rows(table, rows) for table in words]
         if match is not None:
             parts.append(match[:, :, None].to(parts[0].dtype))
         if self.pos is not None and self.ner is not None:
@@ -115,6 +114,11 @@ class Encoder(nn.Module):
         if contextual is not None:
             parts.append(contextual)
         return torch.cat(parts, dim=-1)
+
+
+def _rows(table: Tensor, index: Tensor) -> Tensor:
+    """table[index]; its gradient is added up in place, where that of an embedding would sort the index first."""
+    return table.index_select(0, index.flatten()).view(*index.shape, -1)
 
 
 def _given(value: Tensor | None) -> Tensor:

@@ -17,12 +17,12 @@ def heuristic_linear(
     The difference is linear in x and y, so with W = [Wx Wy Wm Ws] the product is (Wx+Ws)x + (Wy−Ws)y + Wm(x∘y):
     a quarter less arithmetic, and a y that is the same at all T steps is multiplied once.
     """
-    Wx, Wy, *rest = weight.chunk(2 + mul + sub, dim=1)
+    parts = weight.chunk(2 + mul + sub, dim=1)
+    Wx, Wy = parts[0], parts[1]
     if sub:
-        Ws = rest.pop()
-        Wx, Wy = Wx + Ws, Wy - Ws
+        Wx, Wy = Wx + parts[-1], Wy - parts[-1]
     if mul:
-        x, Wx = torch.cat([x, x * y], dim=-1), torch.cat([Wx, rest.pop()], dim=1)
+        x, Wx = torch.cat([x, x * y], dim=-1), torch.cat([Wx, parts[2]], dim=1)
     return F.linear(x, Wx) + F.linear(y, Wy, bias)
 
 

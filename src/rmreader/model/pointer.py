@@ -50,6 +50,10 @@ class Pointer(nn.Module):
         self.end = Scorer(size)
         self.drop = VariationalDropout(config.dropout)
 
+    def compile_pointer(self) -> None:
+        """Fuse the whole pointer into few kernels, the same ones for any lengths."""
+        self.forward = torch.compile(self.forward, dynamic=True)  # type: ignore[method-assign]
+
     def forward(self, R: Tensor, V: Tensor, context: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
         """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂, each [B, m]."""
         R, V = self.drop(R), self.drop(V)
