@@ -234,10 +234,7 @@ def test_words_that_were_forgotten_are_learned_again(folder: Path, reader: Reade
     forgetful, whole = WordInputs(lexicon, weights, inputs, capacity=10), WordInputs(lexicon, weights, inputs)
     words = tokenize(PASSAGE).words
     for begin in range(0, len(words), 3):
-        part = words[begin : begin + 8 + begin % 7]
-        ours, theirs = (np.empty((len(part), whole.width), np.float32) for _ in range(2))
-        keys, same = forgetful.look_up(part, ours), whole.look_up(part, theirs)
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
-        assert [a == b for a in keys for b in keys] == [a == b for a in same for b in same]
-    everything = np.empty((len(words), whole.width), np.float32)
-    forgetful.look_up(words, everything)  # more distinct words than it keeps
+        question, context = words[begin : begin + 3], words[begin + 2 : begin + 8 + begin % 7]
+        for ours, theirs in zip(forgetful(question, context), whole(question, context), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert len(forgetful(words, words)[0]) == len(words)  # more distinct words than it keeps

@@ -139,15 +139,7 @@ class OnnxEngine:
         return Scores(*session.run(None, self._inputs(pair)))
 
     def _inputs(self, pair: Pair) -> dict[str, NDArray[np.float32]]:
-        """Input vectors x of both texts: [word vector; character states; exact match]."""
-        n, width = len(pair.question_words), self.words.width
-        matched = self.folder.recipe.inputs.exact_match
-        both = np.empty((n + len(pair.context_words), width + matched), np.float32)
-        keys = self.words.look_up([*pair.question_words, *pair.context_words], both[:, :width])
-        if matched:
-            both[:n, width] = np.isin(keys[:n], keys[n:])
-            both[n:, width] = np.isin(keys[n:], keys[:n])
-        return {"question": both[:n], "context": both[n:]}
+        return dict(zip(("question", "context"), self.words(pair.question_words, pair.context_words), strict=True))
 
 
 class TorchEngine:

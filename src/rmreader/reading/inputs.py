@@ -16,47 +16,56 @@ from rmreader.reading.graph import Layers, Weights
 from rmreader.reading.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
-CAPACITY = 16_384  # words kept (32 MB at 484 numbers a word); when they are more, all are forgotten
+CAPACITY = 16_384  # words kept (28 MB at 421 numbers a word); when they are more, all are forgotten
+
+Floats = NDArray[np.float32]
 
 
 class WordInputs:
-    """The table of recent words: [vector; character states] and the key that tells equal words ignoring case."""
+    """The table of recent words: [vector; character states; exact match], the last one filled in where they stand."""
 
     def __init__(self, lexicon: Lexicon, weights: Weights, inputs: Inputs, capacity: int = CAPACITY) -> None:
-        self.lexicon, self.inputs = lexicon, inputs
-        self.capacity = capacity
+        self.lexicon, self.inputs, self.capacity = lexicon, inputs, capacity
         self._trained = weights.get("encoder.words.weight")
         self._characters = session(character_graph(weights)) if inputs.characters else None
-        self.width = lexicon.dim + (2 * inputs.character_size if inputs.characters else 0)
+        self._known = lexicon.dim + (2 * inputs.character_size if inputs.characters else 0)
         self._lock = Lock()
         self._forget()
+
+    def __call__(self, question: Sequence[str], context: Sequence[str]) -> tuple[Floats, Floats]:
+        """Input vectors of both texts, [n, width] and [m, width]."""
+        n = len(question)
+        with self._lock:
+            index = self._find([*question, *context])
+            x, keys = self._table.take(index, axis=0), self._keys.take(index)
+        if self.inputs.exact_match:
+            same = keys[:n, None] == keys[n:]
+            x[:n, -1], x[n:, -1] = same.any(axis=1), same.any(axis=0)
+        return x[:n], x[n:]
 
     def _forget(self) -> None:
         self._rows: dict[str, int] = {}
         self._keys_by_word: dict[str, int] = {}
-        self._table = np.empty((256, self.width), np.float32)
+        self._table = np.empty((256, self._known + self.inputs.exact_match), np.float32)
         self._keys = np.empty(256, np.int32)
 
-    def look_up(self, words: Sequence[str], out: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Write the words' vectors into ``out`` [len(words), width]; returns their keys."""
-        with self._lock:
-            rows: list[Any] = [self._rows.get(word) for word in words]
-            if None in rows:
-                new = list(dict.fromkeys(word for word, row in zip(words, rows, strict=True) if row is None))
-                if len(self._rows) + len(new) > self.capacity:
-                    self._forget()
-                    new = list(dict.fromkeys(words))
-                self._learn(new)
-                rows = [self._rows[word] for word in words]
-            index = np.array(rows, np.int64)
-            np.take(self._table, index, axis=0, out=out, mode="clip")
-            return self._keys[index]
+    def _find(self, words: list[str]) -> NDArray[np.int64]:
+        """The words' rows; those that have none yet get one."""
+        rows: list[Any] = list(map(self._rows.get, words))
+        if None in rows:
+            new = list(dict.fromkeys(word for word, row in zip(words, rows, strict=True) if row is None))
+            if len(self._rows) + len(new) > self.capacity:
+                self._forget()
+                new = list(dict.fromkeys(words))
+            self._learn(new)
+            rows = [self._rows[word] for word in words]
+        return np.array(rows, np.int64)
 
     def _learn(self, words: list[str]) -> None:
         begin, end = len(self._rows), len(self._rows) + len(words)
         if end > len(self._table):
             more = max(len(self._table), end - len(self._table))
-            self._table = np.concatenate([self._table, np.empty((more, self.width), np.float32)])
+            self._table = np.concatenate([self._table, np.empty((more, self._table.shape[1]), np.float32)])
             self._keys = np.concatenate([self._keys, np.empty(more, np.int32)])
         found = self.lexicon.look_up(words)
         dim = self.lexicon.dim
@@ -65,7 +74,7 @@ class WordInputs:
             self._table[begin:end, :dim] += self._trained[found.trainable[1:]]
         if self._characters is not None:
             feeds = {"characters": found.characters[1:], "lengths": found.lengths[1:]}
-            self._table[begin:end, dim:] = self._characters.run(None, feeds)[0]
+            self._table[begin:end, dim : self._known] = self._characters.run(None, feeds)[0]
         by_word = self._keys_by_word
         self._keys[begin:end] = [by_word.setdefault(word.casefold(), len(by_word)) for word in words]
         self._rows.update(zip(words, range(begin, end), strict=True))
@@ -89,9 +98,8 @@ def character_states(layers: Layers, characters: str, lengths: str) -> str:
 
 
 def session(model: bytes, threads: int = 1) -> ort.InferenceSession:
-    """A session on the CPU that neither spins when idle nor warns."""
+    """A session on the CPU, silent. Its threads wait for work spinning: a product is over before a sleeper is awake."""
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])

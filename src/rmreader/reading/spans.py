@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
@@ -17,8 +16,9 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
     ``start`` may be shorter than ``end``: then only spans that begin in its part are scored.
     """
     width = min(max_length, len(end))
-    padded = np.concatenate([end, np.full(width - 1, -np.inf)])
-    return np.asarray(start[:, None].astype(np.float64) + sliding_window_view(padded, width)[: len(start)])
+    padded = np.concatenate([end.astype(np.float64), np.full(width - 1, -np.inf)])
+    ends = np.ndarray((len(start), width), np.float64, padded, strides=(8, 8))  # row i: end(i), …, end(i + width - 1)
+    return np.asarray(start[:, None] + ends)
 
 
 def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -27,6 +27,10 @@ def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], 
     Fewer than k where there are not so many spans.
     """
     flat = scores.ravel()
+    if k == 1 and len(flat):
+        best = int(flat.argmax())
+        start, more = divmod(best, scores.shape[1])
+        return np.array([start]), np.array([start + more]), flat[[best]]
     k = min(k, int(np.isfinite(flat).sum()))
     if k == 0:
         nothing = np.empty(0, np.int64)
