@@ -264,6 +264,14 @@ def test_stage_two_starts_from_the_weights_of_stage_one(tiny: Any, tmp_path: Pat
     assert 0 < facts["entropy_start"] < np.log(60)
 
 
+def test_stage_two_resumes_without_stage_one(tiny: Any, tmp_path: Path, stop_after: Callable[[int], Any]) -> None:
+    finished(tiny, tmp_path / "ml", "training.epochs=1")
+    settings = (f"training.init={tmp_path / 'ml'}", "training.objective=dcrl", "training.epochs=1")
+    Run(tiny.setup(tmp_path / "dcrl", *settings)).go(stop_after(8))
+    (tmp_path / "ml").rename(tmp_path / "gone")
+    assert Run(tiny.setup(tmp_path / "dcrl", *settings, resume=True)).go(Stop()).finished
+
+
 def test_stage_two_refuses_another_network(tiny: Any, tmp_path: Path) -> None:
     finished(tiny, tmp_path / "ml", "training.epochs=1")
     with pytest.raises(UserError, match="network and inputs it was trained with"):

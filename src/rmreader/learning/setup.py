@@ -62,7 +62,7 @@ def prepare(
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
-    if recipe.training.init:
+    if recipe.training.init and not (found and (out / "last").exists()):  # else the beginning is left behind
         weights, lexicon = read_init(Path(recipe.training.init))
     if found:
         lexicon = Lexicon.load(out / "run")
