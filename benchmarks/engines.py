@@ -1,0 +1,164 @@
+"""One question of a 150-word passage in every engine there is, beside a network of DistilBERT's size, in one run.
+
+    python benchmarks/engines.py [--model small] [--data dev-v1.1.json.gz] [--rounds 30]
+
+Ours is timed from text to text; the other (6 layers, 768 wide, random weights) from 220 piece ids to logits, its
+tokenizer left out in its favour. Engines take turns, so that all of them meet the same machine; read the ratios.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from _reader import arguments, interleaved, reader_folder, show, texts
+
+PIECES = 220
+Call = Callable[[int], object]
+
+
+def ours(model: str, pairs: list[tuple[str, str]]) -> dict[str, Call]:
+    """``ask`` in each engine."""
+    import torch
+
+    from rmreader import Reader
+
+    calls: dict[str, Call] = {}
+
+    def add(name: str, reader: Reader) -> None:
+        for pair in pairs:
+            reader.ask(*pair)  # words met before are remembered, as in real use
+        calls[name] = lambda k: reader.ask(*pairs[k % len(pairs)])
+
+    eager = Reader.load(model, engine="torch")
+    add("PyTorch, eager", eager)
+    try:
+        compiled = Reader.load(model, engine="torch")
+        compiled.engine.network = torch.compile(compiled.engine.network, dynamic=True)  # type: ignore[attr-defined]
+        add("PyTorch, torch.compile", compiled)
+    except Exception as error:  # it needs a C compiler, and much else
+        print(f"torch.compile: not here ({type(error).__name__})")
+    precisions: tuple[Literal["float", "int8"], ...] = ("float", "int8")
+    for precision in precisions:
+        for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
+            reader = Reader.load(model, precision=precision, threads=threads)
+            add(f"ONNX Runtime, {precision}, {threads} thread{'s' * (threads > 1)}", reader)
+    return calls
+
+
+def distilbert(folder: Path, threads: int) -> tuple[dict[str, Call], dict[str, Any]]:
+    """The other network in each engine, and its ONNX sessions of one thread for throughput."""
+    import onnx
+    import onnxruntime as ort
+    import torch
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.transformers import optimizer
+    from transformers import DistilBertConfig, DistilBertForQuestionAnswering
+
+    torch.manual_seed(1)
+    network = DistilBertForQuestionAnswering(DistilBertConfig(attn_implementation="eager")).eval()
+    ids = torch.randint(1000, 30000, (1, PIECES))
+    mask = torch.ones_like(ids)
+    plain, fused, int8 = (str(folder / f"{name}.onnx") for name in ("plain", "fused", "int8"))
+    axes = {name: {0: "batch", 1: "pieces"} for name in ("input_ids", "attention_mask")}
+    shape = {"input_names": list(axes), "output_names": ["start", "end"], "dynamic_axes": axes}
+    torch.onnx.export(network, (ids, mask), plain, dynamo=False, opset_version=17, **shape)
+    optimizer.optimize_model(plain, "bert", num_heads=12, hidden_size=768).save_model_to_file(fused)
+    kept = {"DefaultTensorType": onnx.TensorProto.FLOAT}
+    quantize_dynamic(fused, int8, weight_type=QuantType.QInt8, per_channel=True, extra_options=kept)
+
+    def eager(k: int) -> object:
+        with torch.inference_mode():
+            return network(ids, mask)
+
+    calls: dict[str, Call] = {"PyTorch, eager": eager}
+    alone = {}
+    for name, path in (("float", fused), ("int8", int8)):
+        for count in sorted({1, threads}):
+            options = ort.SessionOptions()
+            options.intra_op_num_threads = count
+            session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            kinds = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
+            feeds = {
+                value.name: (ids if "ids" in value.name else mask).numpy().astype(kinds[value.type])
+                for value in session.get_inputs()
+            }
+            calls[f"ONNX Runtime, {name}, {count} thread{'s' * (count > 1)}"] = lambda k, s=session, f=feeds: s.run(
+                None, f
+            )
+            if count == 1:
+                alone[name] = lambda s=session, f=feeds: s.run(None, f)
+    return calls, alone
+
+
+def throughput(call: Callable[[], object], threads: int, seconds: float = 4.0) -> float:
+    """Questions a second of one-threaded calls side by side."""
+    done = [0] * threads
+    end = time.perf_counter() + seconds
+
+    def work(mine: int) -> None:
+        while time.perf_counter() < end:
+            call()
+            done[mine] += 1
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(done) / seconds
+
+
+def main() -> None:
+    options = arguments(__doc__, rounds={"type": int, "default": 30}, words={"type": int, "default": 150})
+    warnings.simplefilter("ignore")
+    import torch
+
+    threads = min(2, len(os.sched_getaffinity(0)))
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = reader_folder(options.model, folder)
+        pairs = texts(options.data, options.words, 64)
+        mine = {f"rmreader: {name}": call for name, call in ours(model, pairs).items()}
+        calls, alone = distilbert(folder, threads)
+        theirs = {f"DistilBERT-size: {name}": call for name, call in calls.items()}
+        print(f"{threads} processors used, load {os.getloadavg()[0]:.1f}\n")
+        found = {name: 1000 * times for name, times in interleaved(mine | theirs, options.rounds).items()}
+        best = min(float(np.median(found[name])) for name in theirs)
+        rows = []
+        for name, times in found.items():
+            p50, p95 = (float(x) for x in np.percentile(times, [50, 95]))
+            rows.append((name, p50, p95, best / p50))
+        show(("engine", "p50 ms", "p95 ms", "times as fast as the fastest of the other"), rows)
+
+        from rmreader import Reader
+
+        rates: dict[str, float] = {}
+        for precision in ("float", "int8"):
+            reader = Reader.load(model, precision=precision, threads=threads)  # type: ignore[arg-type]
+            list(reader.ask_many(pairs))
+            for _ in range(2):  # taking turns again
+                began = time.perf_counter()
+                for _ in reader.ask_many(pairs * 8):
+                    pass
+                mine_rate = len(pairs) * 8 / (time.perf_counter() - began)
+                rates[f"rmreader: predict, {precision}"] = max(
+                    mine_rate, rates.get(f"rmreader: predict, {precision}", 0)
+                )
+                rate = throughput(alone[precision], threads)
+                key = f"DistilBERT-size: {precision}, {threads} side by side"
+                rates[key] = max(rate, rates.get(key, 0))
+        best = max(rate for name, rate in rates.items() if name.startswith("Distil"))
+        show(("throughput", "questions/s", "times the best of the other"), [(n, r, r / best) for n, r in rates.items()])
+
+
+if __name__ == "__main__":
+    main()
