@@ -21,7 +21,7 @@ from rmreader.errors import UserError
 from rmreader.model.contextual import FrozenTransformer, TunedEncoder, tuned_encoder
 from rmreader.model.transformer import load_transformer
 from rmreader.text.pieces import Pieces
-from rmreader.text.windows import Padding, lay_out
+from rmreader.text.windows import Padding, lay_out, lay_out_alone
 from rmreader.text.words import Words
 
 VOCABULARY = ["a", "question", "Reader", "zebra", "1912", "sailors", "?", "wherever", "naïve", "読"]
@@ -77,9 +77,13 @@ def test_frozen_vectors_do_not_depend_on_batch_mates(folder: Path) -> None:
     encoder = FrozenTransformer(folder)
     table = encoder.table(VOCABULARY)
     texts = [text(k, length) for k, length in enumerate([1, 30, 7, 250, 12])]
-    together = encoder.encode(table, texts)
-    alone = torch.cat([encoder.encode(table, [rows]) for rows in texts])
-    assert (together - alone).abs().max() < TOLERANCE
+    alone = [encoder.encode(table, [rows]) for rows in texts]
+    assert torch.equal(encoder.encode(table, texts), torch.cat(alone))  # to the last bit
+    laid = lay_out_alone(encoder.pieces, table, texts)
+    pieces, types, mask = (torch.from_numpy(array) for array in (laid.pieces, laid.types, laid.mask))
+    together = encoder.transformer(pieces, types, mask, all_layers=True).flatten(0, 1)
+    for places, rows, expected in zip(laid.places, texts, alone, strict=True):
+        assert (together[places[: len(rows)]] - expected).abs().max() < TOLERANCE
 
 
 def test_a_long_text_is_read_to_its_end_in_windows(folder: Path) -> None:
