@@ -32,7 +32,7 @@ from rmreader.model.contextual import frozen_encoder
 KINDS = {
     "none": (),
     "frozen, cached": ("inputs.contextual_mode=frozen",),
-    "frozen, computed each time": ("inputs.contextual_cache=false", "training.graphs=false"),
+    "frozen, computed each time": ("inputs.contextual_cache=none", "training.graphs=false"),
     "tuned, apart": ("inputs.contextual_mode=tuned",),
     "tuned, together": ("inputs.contextual_mode=tuned", "inputs.contextual_pairing=together"),
 }

@@ -49,8 +49,8 @@ class Inputs:
     """Question and passage encoded each alone, or as one pair so that the encoder itself compares them."""
     contextual_layer_dropout: float = 0.0
     """Chance that a layer is left out in a training step: of the mix if frozen, skipped on the way up if tuned."""
-    contextual_cache: bool = True
-    """Compute frozen contextual vectors once and keep them on disk; without it they are computed for every batch."""
+    contextual_cache: Literal["disk", "memory", "none"] = "disk"
+    """Frozen contextual vectors: computed once and kept on disk, once a run and kept in memory, or for every batch."""
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,13 @@ def test_stopped_and_resumed_runs_end_in_the_same_bits(
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
-def test_cached_and_uncached_runs_have_the_same_loss_curve(tiny: Any, bert: Path, tmp_path: Path) -> None:
+def test_runs_have_the_same_loss_curve_wherever_vectors_are_kept(tiny: Any, bert: Path, tmp_path: Path) -> None:
     settings = f"inputs.contextual={bert}", "training.max_context=20", "training.epochs=3"
-    run(tiny, tmp_path / "cached", *settings)
-    run(tiny, tmp_path / "uncached", *settings, "inputs.contextual_cache=false")
-    cached, uncached = losses(tmp_path / "cached"), losses(tmp_path / "uncached")
-    assert len(cached) >= 3
-    assert cached == uncached
+    for kind in ("none", "memory", "disk"):
+        run(tiny, tmp_path / kind, *settings, f"inputs.contextual_cache={kind}")
+        assert (tmp_path / "cache" / "contextual").exists() == (kind == "disk")
+    assert len(losses(tmp_path / "disk")) >= 3
+    assert losses(tmp_path / "disk") == losses(tmp_path / "memory") == losses(tmp_path / "none")
 
 
 def test_cut_passages_get_the_vectors_and_pieces_of_their_own_words(tiny: Any, bert: Path, tmp_path: Path) -> None:

@@ -60,13 +60,12 @@ def open_cache(
     encoder: FrozenEncoder,
     cache_dir: str | Path | None = None,
     device: torch.device | str = "cpu",
-    resident: bool = False,
     keep: bool = True,
 ) -> ContextualCache:
     """Open the vectors of a file, computing what is not yet there (the encoder runs where it stands).
 
-    ``resident``: copy them to ``device``, so that a batch is one indexed read there. ``keep=False`` writes nothing to
-    disk and computes them straight into the device's memory.
+    ``device``: where the vectors are to lie; on the CPU they stay on disk, memory-mapped, on a GPU a batch is one
+    indexed read there. ``keep=False`` writes nothing to disk and computes them straight into memory.
     """
     if not keep:
         return ContextualCache(*(_in_memory(encoded, encoder, part, torch.device(device)) for part in _PARTS))
@@ -77,9 +76,7 @@ def open_cache(
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]
     except OSError as error:
         raise UserError(f"{folder}: contextual vectors cannot be kept ({error.strerror or error}).") from None
-    if resident:
-        tables = [table.to(device) for table in tables]
-    return ContextualCache(*tables)
+    return ContextualCache(*(table.to(device) for table in tables))
 
 
 def _complete(folder: Path, part: str, encoded: Encoded, encoder: FrozenEncoder) -> Tensor:

@@ -130,9 +130,10 @@ class Extras:
         tagged = tag_encoded(encoded, self.tagger, self.cache_dir, keep) if self.tagger else None
         table = self.pieces.table(encoded.vocabulary) if self.pieces else None
         cache = None
-        if self.frozen is not None and (self.inputs.contextual_cache or not keep):
-            resident = self._fits(encoded, self.frozen)
-            cache = open_cache(encoded, self.frozen, self.cache_dir, self.device, resident, keep)
+        if self.frozen is not None and (self.inputs.contextual_cache != "none" or not keep):
+            place = self.device if self._fits(encoded, self.frozen) else "cpu"
+            on_disk = keep and self.inputs.contextual_cache == "disk"
+            cache = open_cache(encoded, self.frozen, self.cache_dir, place, on_disk)
         return tagged, cache, table
 
     def _fits(self, encoded: Encoded, encoder: FrozenTransformer | FrozenElmo) -> bool:
