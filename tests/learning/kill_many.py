@@ -9,8 +9,10 @@ of writing is slowed down, and the moment is chosen by watching for the half-wri
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
+import os
 import random
 import signal
 import subprocess
@@ -26,40 +28,64 @@ SCRIPT = Path(__file__).with_name("tiny_run.py")
 STAGES = {"ml": [], "dcrl": ["training.objective=dcrl", "training.rate=0.001"]}
 
 
-def start(folder: Path, out: Path, settings: list[str], slow: bool = False) -> subprocess.Popen[bytes]:
-    """A run that has read its modules and goes on with whatever is in ``out``."""
-    command = [sys.executable, str(SCRIPT), str(folder), str(out), *(["--slow-writes"] if slow else []), *settings]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
+class Runs:
+    """Training runs as processes of their own, forked by one that has torch loaded."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.errors = folder, folder / "errors.txt"
+        with self.errors.open("wb") as errors:
+            self._server = subprocess.Popen(
+                [sys.executable, str(SCRIPT), "--serve"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self._pid = 0
 
-def finish(folder: Path, out: Path, settings: list[str]) -> float:
-    """Run to the end; the seconds it takes."""
-    process, began = start(folder, out, settings), time.monotonic()
-    _, errors = process.communicate(timeout=300)
-    if process.returncode:
-        raise SystemExit(f"a run failed:\n{errors.decode()}")
-    return time.monotonic() - began
+    def start(self, out: Path, settings: list[str], slow: bool = False) -> None:
+        assert self._server.stdin is not None
+        words = [str(self.folder), str(out), *settings, *(["--slow-writes"] if slow else [])]
+        print(json.dumps(words), file=self._server.stdin, flush=True)
+        self._pid = int(self._line())
 
+    def alive(self) -> bool:
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
 
-def kill_in_write(process: subprocess.Popen[bytes], out: Path, generator: random.Random) -> str:
-    """Wait until a folder is being written, then for a random part of what that takes, then kill."""
-    while process.poll() is None and not any(out.glob("*.new")):
-        time.sleep(0.001)
-    time.sleep(generator.uniform(0, 0.08))
-    return kill(process, out)
+    def kill(self) -> bool:
+        """Whether it was still running."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        return self.wait() == -signal.SIGKILL
 
+    def wait(self) -> int:
+        """0 where it ended by itself, else minus the signal that ended it."""
+        code = os.waitstatus_to_exitcode(int(self._line()))
+        if code > 0:
+            raise SystemExit(f"a run failed:\n{self.errors.read_text()}")
+        return code
 
-def kill(process: subprocess.Popen[bytes], out: Path) -> str:
-    process.send_signal(signal.SIGKILL)
-    _, errors = process.communicate()
-    if process.returncode not in (0, -signal.SIGKILL):
-        raise SystemExit(f"a resume failed:\n{errors.decode()}")
-    if process.returncode == 0:
-        return "finished"
-    return "in a write" if any(out.glob("*.new")) else "between writes"
+    def finish(self, out: Path, settings: list[str]) -> float:
+        """Run to the end; the seconds it takes."""
+        began = time.monotonic()
+        self.start(out, settings)
+        self.wait()
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.close()
+        self._server.wait()
+        self._server.stdout.close()
+
+    def _line(self) -> str:
+        assert self._server.stdout is not None
+        return self._server.stdout.readline()
 
 
 def check_equal(one: Path, two: Path) -> None:
@@ -75,20 +101,28 @@ def check_equal(one: Path, two: Path) -> None:
 
 def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_write: bool) -> dict[str, int]:
     """Runs killed so often in all, resumed each time and finished; what the kills hit."""
-    settings, whole = STAGES[stage], folder / f"{stage}-whole"
-    name = f"{stage}-{'write' if in_write else 'any'}"
-    seconds = finish(folder, whole, settings)
-    hits: dict[str, int] = {"in a write": 0, "between writes": 0, "finished": 0}
-    while hits["in a write"] + hits["between writes"] < kills:
-        out = folder / f"{name}-{hits['finished']}"
-        process = start(folder, out, settings, slow=in_write)
-        time.sleep(generator.uniform(0, seconds))
-        hit = kill_in_write(process, out, generator) if in_write else kill(process, out)
-        hits[hit] += 1
-        if hit == "finished":  # another run takes the kills that are left
-            check_equal(whole, out)
-    finish(folder, out, settings)
-    check_equal(whole, out)
+    runs, settings = Runs(folder), STAGES[stage]
+    name, whole = f"{stage}-{'write' if in_write else 'any'}", folder / f"{stage}-whole-{in_write}"
+    hits = {"in a write": 0, "between writes": 0, "finished": 0}
+    try:
+        seconds = runs.finish(whole, settings)
+        while hits["in a write"] + hits["between writes"] < kills:
+            out = folder / f"{name}-{hits['finished']}"
+            runs.start(out, settings, slow=in_write)
+            time.sleep(generator.uniform(0, seconds / 3))  # about six kills a run
+            if in_write:
+                while runs.alive() and not any(out.glob("*.new")):
+                    time.sleep(0.001)
+                time.sleep(generator.uniform(0, 0.08))
+            if runs.kill():
+                hits["in a write" if any(out.glob("*.new")) else "between writes"] += 1
+            else:  # another run takes the kills that are left
+                hits["finished"] += 1
+                check_equal(whole, out)
+        runs.finish(out, settings)
+        check_equal(whole, out)
+    finally:
+        runs.close()
     return hits
 
 

@@ -1,9 +1,12 @@
 """A tiny but whole training run, as a script, so that tests can kill it: data, GloVe file and recipe of its own.
 
     python tiny_run.py FOLDER OUT [--slow-writes] [section.key=value ...]
+    python tiny_run.py --serve
 
-FOLDER holds (or gets) the data. The run resumes whatever is in OUT. With --slow-writes every act of writing a
-checkpoint takes long, so that a kill at a random moment falls into one.
+FOLDER holds the data (``write_data``). The run resumes whatever is in OUT. With --slow-writes every act of writing a
+checkpoint takes long, so that a kill at a random moment falls into one. With --serve, runs are asked for on stdin, one
+JSON list of the words above a line; each is a process of its own, forked after torch is loaded: its id is printed,
+then how it ended.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import random
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +83,32 @@ def slow_writes(seconds: float = 0.01) -> None:
         setattr(os, name, lambda *args, act=act: (time.sleep(seconds), act(*args))[1])
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    print("ready", flush=True)
-    folder, out, *rest = sys.argv[1:]
+def run(folder: str, out: str, *rest: str) -> None:
     if "--slow-writes" in rest:
-        rest.remove("--slow-writes")
         slow_writes()
-    data = Path(folder)
-    result = train(
-        tiny_recipe(data, *rest), data / "train.json", data / "dev.json", out, resume=True, device="cpu", cache_dir=data
-    )
-    print(json.dumps({"steps": result.steps, "finished": result.finished, "selection": result.selection}))
+    data, settings = Path(folder), [word for word in rest if word != "--slow-writes"]
+    recipe = tiny_recipe(data, *settings)
+    result = train(recipe, data / "train.json", data / "dev.json", out, resume=True, device="cpu", cache_dir=data)
+    assert result.finished
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                run(*json.loads(line))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        print(pid, flush=True)
+        print(os.waitpid(pid, 0)[1], flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    if sys.argv[1:] == ["--serve"]:
+        serve()
+    else:
+        run(*sys.argv[1:])
