@@ -62,8 +62,10 @@ class FrozenTransformer(nn.Module):
         read; products of other sizes may round otherwise, and a training run makes much of little.
         """
         device = next(self.transformer.parameters()).device
-        if device.type == "cpu" and len(texts) > 1:
-            return torch.cat([self.encode(table, [text]) for text in texts])
+        groups = [[text] for text in texts] if device.type == "cpu" else [list(texts)]
+        return torch.cat([self._encode(table, group, device) for group in groups])
+
+    def _encode(self, table: PieceTable, texts: list[NDArray[Any]], device: torch.device) -> Tensor:
         laid = lay_out_alone(self.pieces, table, texts)
         pieces, types, mask = (torch.from_numpy(array).to(device) for array in (laid.pieces, laid.types, laid.mask))
         every: Tensor = self.transformer(pieces, types, mask, all_layers=True).flatten(0, 1)
