@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -83,7 +83,8 @@ def _tag(encoded: Encoded, tagger: Tagger, part: str) -> NDArray[np.uint8]:
         for begin, end in pairwise(bounds):
             yield [vocabulary[word] for word in tokens[begin:end].tolist()]
 
-    with progress(f"Tagging {part}s", len(bounds) - 1, "texts") as advance:
+    bar = progress(f"Tagging {part}s", len(bounds) - 1, "texts")
+    with bar if len(bounds) > 256 else nullcontext(lambda _: None) as advance:
         for begin, ids in zip(bounds[:-1], tagger.tag(texts()), strict=True):
             out[begin + 1 : begin + 1 + len(ids)] = ids
             advance(1)

@@ -116,7 +116,8 @@ def _in_memory(encoded: Encoded, encoder: FrozenEncoder, part: str, device: torc
     bounds = encoded.arrays[f"{part}_bounds"]
     table = torch.zeros(1 + int(bounds[-1]), encoder.layers, encoder.size, dtype=torch.float16, device=device)
     chunks = _chunks(bounds)
-    with progress(f"Contextual vectors, {part}s", len(chunks), "chunks") as advance:
+    bar = progress(f"Contextual vectors, {part}s", len(chunks), "chunks")
+    with bar if len(chunks) > 1 else contextlib.nullcontext(lambda _: None) as advance:
         fill = _filler(encoded, encoder, part)
         for chunk in chunks:
             table[bounds[chunk[0]] + 1 : bounds[chunk[1]] + 1] = fill(chunk).to(device)
