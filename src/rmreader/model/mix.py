@@ -24,4 +24,5 @@ class ScalarMix(nn.Module):
             dropped = torch.rand_like(logits) < self.dropout
             logits = logits - 1e4 * dropped.to(logits.dtype)
         mix = self.gamma * torch.softmax(logits, dim=0)
-        return torch.matmul(mix.unsqueeze(0), layers.to(mix.dtype)).squeeze(-2)
+        # not a matrix product: it would be one of a few numbers for every word, and round them in mixed precision
+        return (layers * mix.unsqueeze(-1)).sum(dim=-2)
