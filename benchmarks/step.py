@@ -1,0 +1,246 @@
+"""A whole training step on a GPU: the plain packed network beside the fused one, eager, replayed and compiled.
+
+    python benchmarks/step.py [--batch 48,64] [--compile] [--members 1,4,12] [--json FILE]
+
+Invented batches with lengths like SQuAD's, the same ones for every way, in one process. `--members` also measures
+several trainings side by side, as processes that share the GPU (under MPS where its daemon runs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rmreader.config import Recipe, recipe_from
+from rmreader.data.batch import Batch
+from rmreader.kernels.graphs import Graphed
+from rmreader.learning.step import Learner
+from rmreader.model.network import Network, Sizes
+from rmreader.text.words import Words
+
+QUESTIONS = 87_599  # in SQuAD's training file
+N, M, C = 16, 160, 16  # most words of a question and of a passage, most characters of a word
+VECTORS, CHARACTERS, WORDS = 384, 1500, 48 * 64  # widths as in the recipe `base`; distinct words of a batch of 48
+DEVICE = "cuda"
+WAYS = {
+    "plain packed, eager": ["network.lstm=plain"],
+    "fused fp32, eager": ["network.lstm=fused"],
+    "fused fp32, replayed": ["network.lstm=fused", "graphs"],
+    "fused bf16, eager": ["network.lstm=fused", "training.precision=bf16"],
+    "fused bf16, replayed": ["network.lstm=fused", "training.precision=bf16", "graphs"],
+}
+COMPILED = {
+    "fused bf16, compiled, replayed": [*WAYS["fused bf16, replayed"], "training.compile=true"],
+}
+
+
+def invent(size: int, seed: int) -> Batch[Tensor]:
+    """A batch of one length bucket: passages of 130-160 words, questions of 5-16, words of mostly few letters."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def whole(low: int, high: int, *shape: int) -> Tensor:
+        return torch.randint(low, high + 1, shape, generator=draw)
+
+    words = WORDS * size // 48
+    letters = whole(1, 8, words) + whole(0, 8, words) * (torch.rand(words, generator=draw) < 0.3)
+    question_lengths, context_lengths = whole(5, N, size), whole(130, M, size)
+    start = (torch.rand(size, generator=draw) * (context_lengths - 5)).long()
+
+    def text(lengths: Tensor, steps: int) -> Tensor:
+        return whole(1, words - 1, size, steps) * (torch.arange(steps) < lengths[:, None])
+
+    characters = whole(2, CHARACTERS - 1, words, C) * (torch.arange(C) < letters[:, None])
+    table = Words(torch.randn(words, VECTORS, generator=draw), characters, letters, whole(0, words, words), letters * 0)
+    batch = Batch(
+        text(question_lengths, N), text(context_lengths, M), question_lengths, context_lengths, table,
+        start, start + whole(0, 4, size),
+    )  # fmt: skip
+    return batch.map(lambda tensor: tensor.to(DEVICE))
+
+
+def learner(overrides: Sequence[str]) -> Learner:
+    recipe: Recipe = recipe_from({}, ["training.ema=0.999", *(o for o in overrides if "=" in o)])
+    torch.manual_seed(1)
+    network = Network(recipe.network, recipe.inputs, Sizes(VECTORS, CHARACTERS, 1)).to(DEVICE)
+    made = Learner(network, recipe)
+    made.set_place(1000, 100_000, 0)
+    return made
+
+
+def stepper(overrides: Sequence[str]) -> tuple[Learner, Callable[[Batch[Tensor]], dict[str, Tensor]]]:
+    made = learner(overrides)
+    if "graphs" not in overrides:
+        return made, made.step
+    graphed = Graphed(made.step, lambda: list(made.tensors().values()))
+    return made, graphed
+
+
+def milliseconds(act: Callable[[Batch[Tensor]], object], batches: Sequence[Batch[Tensor]], repeats: int) -> float:
+    """Median time of a step, by events, over the batches in turn."""
+    for batch in batches:
+        act(batch)
+    spans = []
+    for place in range(repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        act(batches[place % len(batches)])
+        end.record()
+        end.synchronize()
+        spans.append(begin.elapsed_time(end))
+    return statistics.median(spans)
+
+
+def measure(name: str, overrides: Sequence[str], batches: Sequence[Batch[Tensor]], repeats: int) -> dict[str, Any]:
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    made, act = stepper(overrides)
+    began = time.monotonic()
+    act(batches[0])
+    torch.cuda.synchronize()
+    first = time.monotonic() - began
+    row: dict[str, Any] = {"way": name, "first": first, "ms": milliseconds(act, batches, repeats)}
+    row["again"] = milliseconds(act, batches, repeats)
+    row["MiB"] = (torch.cuda.max_memory_allocated() - before) / 2**20
+    row["captured"] = "graphs" not in overrides or not act.failed  # type: ignore[attr-defined]
+    del made, act
+    gc.collect()
+    torch.cuda.empty_cache()
+    return row
+
+
+def table(size: int, ways: dict[str, list[str]], repeats: int) -> list[dict[str, Any]]:
+    batches = [invent(size, seed) for seed in range(3)]
+    print(f"\nbatch {size}, n={N}, m={M}, {batches[0].words.lengths.numel()} distinct words")
+    print(f"{'':32}{'ms':>8}{'again':>8}{'ratio':>8}{'question/s':>12}{'s/epoch':>9}{'MiB':>7}")
+    rows: list[dict[str, Any]] = []
+    for name, overrides in ways.items():
+        row = {"batch": size} | measure(name, overrides, batches, repeats)
+        rows.append(row)
+        row["ratio"], row["speed"] = rows[0]["ms"] / row["ms"], 1e3 * size / row["ms"]
+        row["epoch"] = QUESTIONS / row["speed"]
+        print(
+            f"{name:32}{row['ms']:8.2f}{row['again']:8.2f}{row['ratio']:7.1f}x{row['speed']:12.0f}{row['epoch']:9.1f}"
+            f"{row['MiB']:7.0f}{'' if row['captured'] else '  NOT CAPTURED'}",
+            flush=True,
+        )
+    return rows
+
+
+def breakdown(size: int, overrides: Sequence[str], steps: int = 3) -> list[dict[str, Any]]:
+    """Where the time of a step goes: its kernels by total time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    batch = invent(size, 0)
+    _, act = stepper(overrides)
+    for _ in range(3):
+        act(batch)
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for _ in range(steps):
+            act(batch)
+        torch.cuda.synchronize()
+    kernels = [
+        {"kernel": event.key, "ms": event.self_device_time_total / 1e3 / steps, "calls": event.count / steps}
+        for event in profiled.key_averages()
+        if event.self_device_time_total > 0 and str(event.device_type).endswith("CUDA")
+    ]
+    kernels.sort(key=lambda kernel: -kernel["ms"])
+    total = sum(kernel["ms"] for kernel in kernels) or 1.0
+    walk = sum(kernel["ms"] for kernel in kernels if kernel["kernel"].startswith("bilstm_"))
+    calls = sum(kernel["calls"] for kernel in kernels)
+    print(f"\n{total:.2f} ms of kernels a step in {calls:.0f} launches; {100 * walk / total:.0f} % in the LSTM walks")
+    for kernel in kernels[:15]:
+        share = 100 * kernel["ms"] / total
+        print(f"{kernel['ms']:8.3f} ms {share:5.1f} % {kernel['calls']:6.0f}x  {kernel['kernel'][:80]}")
+    return kernels
+
+
+def member(seconds: float, begin: float, size: int) -> None:
+    """One of several trainings at once: replayed steps from the agreed moment on, for so long."""
+    batches = [invent(size, seed) for seed in range(3)]
+    _, act = stepper(WAYS["fused bf16, replayed"])
+    for batch in batches:
+        act(batch)
+    torch.cuda.synchronize()
+    late = time.time() - begin
+    while time.time() < begin:
+        time.sleep(0.001)
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for batch in batches:
+            act(batch)
+        torch.cuda.synchronize()
+        done += len(batches)
+    print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done, "late": late}))
+
+
+def members(count: int, size: int, ready: float, seconds: float = 4.0) -> dict[str, Any]:
+    """So many trainings side by side: milliseconds a step of each."""
+    command = [
+        sys.executable,
+        __file__,
+        "--member",
+        str(seconds),
+        "--at",
+        str(time.time() + ready),
+        "--batch",
+        str(size),
+    ]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
+    answers = [process.communicate()[0].strip().splitlines() for process in running]
+    found = [json.loads(lines[-1]) for lines in answers if lines]
+    late = max((f["late"] for f in found), default=0.0)
+    row = {"members": count, "finished": len(found), "ms": statistics.median(f["ms"] for f in found), "late": late}
+    mps = "under MPS" if Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")).exists() else "without MPS"
+    note = f"; began {late:.0f} s late, so not all at once" if late > 0 else ""
+    print(
+        f"{count} at once {mps}: {row['ms']:.2f} ms a step each, {row['ms'] / count:.2f} a member's step{note}",
+        flush=True,
+    )
+    return row
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--batch", default="48,64", help="sizes of batches")
+    parser.add_argument("--compile", action="store_true", help="also with compiled blocks")
+    parser.add_argument("--members", default="", help="numbers of trainings side by side")
+    parser.add_argument("--ready", type=float, default=25.0, help="seconds that they get to start in")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--member", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--at", type=float, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("benchmarks/step.py: no GPU here.", file=sys.stderr)
+        return 1
+    sizes = [int(size) for size in options.batch.split(",")]
+    if options.member is not None:
+        member(options.member, options.at, sizes[0])
+        return 0
+    ways = WAYS | (COMPILED if options.compile else {})
+    rows = [row for size in sizes for row in table(size, ways, options.repeats)]
+    kernels = breakdown(sizes[0], list(ways.values())[-1])
+    crowd = [members(int(count), sizes[0], options.ready) for count in options.members.split(",") if count]
+    print(f"\n{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    if options.json:
+        facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+        facts |= {"steps": rows, "kernels": kernels, "members": crowd}  # type: ignore[dict-item]
+        options.json.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
