@@ -1,0 +1,35 @@
+"""On real questions the graph answers as torch's network does: a sample, or all of dev with RMREADER_EXAMPLES=10000."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmreader.config import Inputs
+from rmreader.data.squad import read_squad
+from rmreader.reading.folder import SHIPPED
+from rmreader.reading.reader import Reader
+
+COUNT = int(os.environ.get("RMREADER_EXAMPLES", "60"))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["random", "small"])
+def test_answers_equal_the_networks(real_data: Path, make_reader: Any, name: str) -> None:
+    if name == "small" and not (SHIPPED / "small").is_dir():
+        pytest.skip("the reader 'small' does not ship yet")
+    model = name if name == "small" else make_reader(hidden=100, blocks=3, inputs=Inputs())
+    every = [(q.text, p.context) for p, q in read_squad(real_data / "squad-v1.1" / "dev-v1.1.json.gz").questions()]
+    pairs = random.Random(2).sample(every, min(COUNT, len(every)))
+    graph, network = Reader.load(model, precision="float"), Reader.load(model, engine="torch")
+    found = zip(pairs, graph.ask_many(pairs), network.ask_many(pairs), strict=True)
+    for pair, (ours,), (theirs,) in found:
+        assert ours.score == pytest.approx(theirs.score, abs=1e-4), pair
+        assert ours.confidence == pytest.approx(theirs.confidence, abs=1e-4), pair
+        if (ours.start, ours.end) != (theirs.start, theirs.end):  # only where two spans are equal to the last bits
+            again = network.ask(*pair, top=2)
+            assert again[0].score == pytest.approx(again[1].score, abs=1e-5), pair
