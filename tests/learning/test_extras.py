@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder
@@ -66,6 +67,20 @@ def test_a_reader_with_an_encoder_is_trained_kept_and_read(tiny: Any, bert: Path
     assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
     answer = Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps. In Lima, Noor slept.")[0]
     assert answer.text
+
+
+def test_a_reader_with_elmo_and_tags_is_trained_kept_and_read(tiny: Any, real_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("spacy", reason="spaCy is absent")
+    settings = f"inputs.contextual=elmo:{real_data / 'elmo-fixture'}", "inputs.tags=english"
+    result = run(tiny, tmp_path / "run", *settings)
+    best = tmp_path / "run" / "best"
+    network, lexicon, recipe = readerfolder.load_network(best)
+    assert network.encoder.mix.weights.shape == (3,)
+    assert network.encoder.ner.weight.shape == (5, recipe.inputs.tag_size)
+    extras = Extras(recipe.inputs, CPU, tmp_path / "cache", reader=best)
+    dev = encode_file(tiny.folder / "dev.json", tiny.folder)
+    assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
+    assert Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps.")[0].text
 
 
 @pytest.mark.parametrize("mode", ["apart", "together"])
@@ -127,6 +142,25 @@ def test_cut_passages_get_the_vectors_and_pieces_of_their_own_words(tiny: Any, b
         words = encoded.context_tokens(i)[first : first + 15]
         found = laid.pieces.flatten()[laid.context_pieces[k].long()]
         assert found.tolist() == table.ids[table.offsets[words]].tolist()
+
+
+def test_rows_filled_in_on_the_device_are_the_vectors_gathered_on_the_host(
+    tiny: Any, bert: Path, tmp_path: Path
+) -> None:
+    encoded = encode_file(tiny.folder / "train.json", tiny.folder)
+    extras = Extras(replace(tiny.recipe().inputs, contextual=str(bert)), CPU, tmp_path)
+    lexicon = tiny.setup(tmp_path / "run").lexicon
+    batches = []
+    for resident in (False, True):
+        feed = Feed(encoded, lexicon, CPU, Padding(8, 16, 64), 15, extras)
+        assert feed._more is not None
+        feed._more._resident = resident  # as it is where the vectors lie on a GPU
+        ((_, batch),) = feed.batches([np.array([3, 9, 20])])
+        assert batch.context_layers.is_floating_point() != resident
+        batches.append(feed.fill(batch))
+    for name in ("question_layers", "context_layers"):
+        assert torch.equal(*(getattr(batch, name) for batch in batches))
+        assert getattr(batches[0], name).dtype == torch.float16
 
 
 def test_a_reader_refuses_another_encoder(tiny: Any, bert: Path, tmp_path: Path) -> None:

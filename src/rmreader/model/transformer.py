@@ -24,6 +24,7 @@ class Transformer(nn.Module):
         self.model = model
         self.layers, self.size = int(config.num_hidden_layers) + 1, int(config.hidden_size)
         self.takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
+        self.segments = int(getattr(config, "type_vocab_size", 1) or 1)
         self.layer_dropout = layer_dropout
         if layer_dropout > 0:
             for layer in _stack(model, self.layers - 1):
@@ -31,7 +32,8 @@ class Transformer(nn.Module):
 
     def forward(self, pieces: Tensor, types: Tensor | None, mask: Tensor, all_layers: bool = False) -> Tensor:
         """[R, s] each -> the top layer [R, s, size], or every layer [R, s, layers, size]."""
-        extra = {"token_type_ids": torch.zeros_like(pieces) if types is None else types} if self.takes_types else {}
+        types = torch.zeros_like(pieces) if types is None or self.segments < 2 else types
+        extra = {"token_type_ids": types} if self.takes_types else {}
         output = self.model(input_ids=pieces, attention_mask=mask.long(), output_hidden_states=all_layers, **extra)
         if all_layers:
             return torch.stack(output.hidden_states, dim=2)
