@@ -48,8 +48,8 @@ def bilstm(
 
 def why_not_fused(x: Tensor, weight_hh: Tensor) -> str | None:
     """What keeps the fused kernel from running on this input, or None where nothing does."""
-    if not x.is_cuda:
-        return "the fused LSTM needs a GPU"
+    if not x.is_cuda or torch.version.hip or torch.cuda.get_device_capability(x.device) < (8, 0):
+        return "the fused LSTM needs an NVIDIA GPU of compute capability 8.0 or later"
     if weight_hh.shape[-1] > MAX_FUSED_HIDDEN:
         return f"the fused LSTM holds at most {MAX_FUSED_HIDDEN} hidden units, not {weight_hh.shape[-1]}"
     if weight_hh.dtype != torch.float32:
