@@ -61,6 +61,19 @@ class Held:
         return self.reader.explain(question, passage)
 
 
+@pytest.fixture(scope="session")
+def until() -> Callable[[Callable[[], bool]], None]:
+    """Wait for something that is about to be true."""
+
+    def wait(true: Callable[[], bool]) -> None:
+        end = time.monotonic() + 10
+        while not true():
+            assert time.monotonic() < end
+            time.sleep(0.003)
+
+    return wait
+
+
 @contextlib.contextmanager
 def running(reader: Any, settings: Settings) -> Iterator[Running]:
     settings = dataclasses.replace(settings, port=0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,15 +15,9 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [json.loads(Lines().format(record)) for record in caplog.records if record.name.startswith("rmreader")]
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait for something that is about to be true."""
-    end = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-def test_a_request_leaves_one_line_with_its_id(server: Any, passage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_leaves_one_line_with_its_id(
+    server: Any, passage: str, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "rmreader.serving"):
         server.post("/v1/answer", {"question": "Who?", "passage": passage}, headers={"x-request-id": "one-1"})
         server.client.get("/v1/nothing?secret=1")
@@ -41,7 +33,7 @@ def test_a_request_leaves_one_line_with_its_id(server: Any, passage: str, caplog
     assert second["path"] == "/v1/nothing"  # the query stays out
 
 
-def test_no_line_holds_what_was_asked(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_line_holds_what_was_asked(start: Any, until: Any, caplog: pytest.LogCaptureFixture) -> None:
     class Quoting:
         def ask_many(self, pairs: Any, *, top: int, batch_size: int) -> Any:
             raise ValueError(f"cannot read {list(pairs)}")

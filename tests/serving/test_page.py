@@ -43,7 +43,7 @@ def visit(chromium: Any, server: Any) -> Iterator[Callable[..., Any]]:
             )
             stack.callback(context.close)
             page = context.new_page()
-            page.set_default_timeout(8000)
+            page.set_default_timeout(20_000)
             home = url or server.url
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", lambda request: request.url.startswith(home) or problems.append(request.url))
@@ -371,6 +371,6 @@ def test_screenshots_for_the_readme(visit: Any) -> None:
         page.wait_for_timeout(400)
         path = IMAGES / f"page-{name}.png"
         page.screenshot(path=path, full_page=True)
-        with pillow.open(path) as picture:  # 128 colours: a third of the size, and no eye can tell
-            picture.convert("RGB").quantize(128, dither=pillow.Dither.NONE).save(path, optimize=True)
+        with pillow.open(path) as picture:  # 256 colours: a third of the size, and no eye can tell
+            picture.convert("RGB").quantize(256, dither=pillow.Dither.NONE).save(path, optimize=True)
         assert path.stat().st_size < 250_000

@@ -20,6 +20,7 @@ from rmreader.serving.settings import Settings
 if TYPE_CHECKING:
     from rmreader.reading.reader import Answer, Explanation
 
+RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 FIXED_COST = 200  # characters that a question costs the reader on top of its own length
 
 
@@ -94,7 +95,7 @@ class Batcher:
     def check_room(self, count: int = 1) -> None:
         """Raise ``Full`` where ``count`` more questions would overfill the queue or could not be read in time."""
         wait = self.expected_wait()
-        if len(self.pending) + count > self.settings.queue or wait > self.settings.deadline:
+        if len(self.pending) + count > self.settings.queue or wait > RESERVE * self.settings.deadline:
             raise Full(max(1, math.ceil(wait)))
 
     async def ask(self, questions: Sequence[tuple[str, str, int]]) -> list[list[Answer]]:
@@ -139,7 +140,7 @@ class Batcher:
             seconds = perf_counter() - began
             self._running = []
             pace = seconds / sum(job.size for job in batch)
-            self._pace = 0.8 * self._pace + 0.2 * pace if self._pace else pace
+            self._pace = (self._pace + pace) / 2 if self._pace else pace
             self._wanted = min(max(len(batch), len(self.pending)), self.settings.batch)
             self.observe(len(batch), seconds)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -70,10 +71,11 @@ def serve(name: str = "small", settings: Settings | None = None) -> None:
     reader = Reader.load(name)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
     config = uvicorn.Config(
-        create_app(reader, settings, name),
+        create_app(reader, settings, Path(name).name),
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=75,  # longer than balancers keep idle connections (60 s), so that they close them, not we
         timeout_graceful_shutdown=int(settings.deadline)
         + 2,  # by then every accepted request has its answer or its 504
     )
