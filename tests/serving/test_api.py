@@ -213,12 +213,12 @@ def test_503_when_the_queue_is_full_and_the_accepted_are_answered(
 def test_503_where_what_waits_already_would_outlast_the_deadline(
     start: Any, held: Any, until: Any, passage: str
 ) -> None:
-    server = start(held, deadline=4.0, batch=1)  # of which half may be promised
-    ask = {"question": "Who?", "passage": passage}
+    server = start(held, deadline=3.0, batch=1)  # of which half may be promised
+    ask = {"question": "Who?", "passage": passage * 100}
     with ThreadPoolExecutor(8) as pool:
         slow = pool.submit(server.post, "/v1/answer", ask)
         assert held.began.wait(10)
-        time.sleep(0.8)  # from now on the server believes that a question takes 0.8 s
+        time.sleep(1)  # from now on the server believes that such a question takes half a second
         held.gate.set()
         assert slow.result().status_code == 200
         held.gate.clear()
@@ -228,7 +228,7 @@ def test_503_where_what_waits_already_would_outlast_the_deadline(
         responses = [future.result() for future in futures]
     statuses = [response.status_code for response in responses]
     assert set(statuses) == {200, 503}  # some were accepted, and all of those answered
-    assert all(int(response.headers["retry-after"]) >= 2 for response in responses if response.status_code == 503)
+    assert all(int(response.headers["retry-after"]) > 1 for response in responses if response.status_code == 503)
 
 
 def test_504_past_the_deadline_and_the_question_is_dropped(start: Any, held: Any, passage: str) -> None:

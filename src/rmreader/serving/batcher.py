@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmreader.reading.reader import Answer, Explanation
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
+PRIOR, LATELY = 20_000.0, 100_000.0  # characters: of a reader not yet seen at work, and how far back pace is judged
 FIXED_COST = 200  # characters that a question costs the reader on top of its own length
 
 
@@ -66,7 +67,7 @@ class Batcher:
         self.pending: list[Job] = []  # in order of arrival
         self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
         self._running: list[Job] = []
-        self._pace = 0.0  # seconds a character, of the batches read so far
+        self._seconds, self._characters = 0.0, PRIOR  # spent on what was read lately; nothing is refused on a whim
         self._wanted = 1  # how many questions the next batch waits for
         self._ripe = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -90,7 +91,7 @@ class Batcher:
 
     def expected_wait(self) -> float:
         """Seconds until everything accepted so far is read, judged by the batches read before."""
-        return self._pace * sum(job.size for job in self.pending + self._running)
+        return self._seconds / self._characters * sum(job.size for job in self.pending + self._running)
 
     def check_room(self, count: int = 1) -> None:
         """Raise ``Full`` where ``count`` more questions would overfill the queue or could not be read in time."""
@@ -139,8 +140,9 @@ class Batcher:
             await loop.run_in_executor(self._pool, work, self.reader, batch, loop)
             seconds = perf_counter() - began
             self._running = []
-            pace = seconds / sum(job.size for job in batch)
-            self._pace = (self._pace + pace) / 2 if self._pace else pace
+            size = sum(job.size for job in batch)
+            fade = LATELY / (LATELY + size)
+            self._seconds, self._characters = self._seconds * fade + seconds, self._characters * fade + size
             self._wanted = min(max(len(batch), len(self.pending)), self.settings.batch)
             self.observe(len(batch), seconds)
 
