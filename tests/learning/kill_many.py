@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -99,31 +100,42 @@ def check_equal(one: Path, two: Path) -> None:
         raise SystemExit(f"the state differs: {states}")
 
 
-def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_write: bool) -> dict[str, int]:
+def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_write: bool) -> Counter[str]:
     """Runs killed so often in all, resumed each time and finished; what the kills hit."""
     runs, settings = Runs(folder), STAGES[stage]
     name, whole = f"{stage}-{'write' if in_write else 'any'}", folder / f"{stage}-whole-{in_write}"
-    hits = {"in a write": 0, "between writes": 0, "finished": 0}
+    hits: Counter[str] = Counter()
+    finished = 0
     try:
         seconds = runs.finish(whole, settings)
-        while hits["in a write"] + hits["between writes"] < kills:
-            out = folder / f"{name}-{hits['finished']}"
+        while hits.total() < kills:
+            out = folder / f"{name}-{finished}"
             runs.start(out, settings, slow=in_write)
-            time.sleep(generator.uniform(0, seconds / 3))  # about six kills a run
+            time.sleep(generator.uniform(0, seconds))
             if in_write:
                 while runs.alive() and not any(out.glob("*.new")):
                     time.sleep(0.001)
                 time.sleep(generator.uniform(0, 0.08))
             if runs.kill():
-                hits["in a write" if any(out.glob("*.new")) else "between writes"] += 1
+                hits[place(out)] += 1
             else:  # another run takes the kills that are left
-                hits["finished"] += 1
+                finished += 1
                 check_equal(whole, out)
         runs.finish(out, settings)
         check_equal(whole, out)
     finally:
         runs.close()
     return hits
+
+
+def place(out: Path) -> str:
+    """Where in its life a killed run stood."""
+    half = sorted(path.name for path in out.glob("*.new"))
+    try:
+        step = json.loads((out / "last" / "state.json").read_text())["step"]
+    except FileNotFoundError:
+        step = 0
+    return f"{'writing ' + half[0] if half else 'between writes'} after step {step}"
 
 
 def data_folder(parent: Path) -> Path:
