@@ -84,6 +84,7 @@ def distilbert(folder: Path, threads: int) -> tuple[dict[str, Call], dict[str, A
         for count in sorted({1, threads}):
             options = ort.SessionOptions()
             options.intra_op_num_threads = count
+            options.add_session_config_entry("session.force_spinning_stop", "1")  # lest it disturb the next engine
             session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
             kinds = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
             feeds = {

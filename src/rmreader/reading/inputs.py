@@ -98,8 +98,10 @@ def character_states(layers: Layers, characters: str, lengths: str) -> str:
 
 
 def session(model: bytes, threads: int = 1) -> ort.InferenceSession:
-    """A session on the CPU, silent. Its threads wait for work spinning: a product is over before a sleeper is awake."""
+    """A session on the CPU, silent. While it runs its threads wait spinning, because a product is over before a sleeper
+    is awake; when it is done they sleep, instead of burning a core for 20 ms more."""
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
