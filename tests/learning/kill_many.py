@@ -108,7 +108,7 @@ def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_w
     finished = 0
     try:
         seconds = runs.finish(whole, settings)
-        while hits.total() < kills:
+        while sum(count for hit, count in hits.items() if not in_write or hit.startswith("writing")) < kills:
             out = folder / f"{name}-{finished}"
             runs.start(out, settings, slow=in_write)
             time.sleep(generator.uniform(0, seconds))
@@ -162,9 +162,10 @@ def main() -> None:
                 began = time.monotonic()
                 hits = torture(folder, stage, options.kills, generator, in_write)
                 where = "aimed at checkpoint writes" if in_write else "anywhere"
-                print(
-                    f"{stage}, {where}: {hits}, weights and state equal; {time.monotonic() - began:.0f} s", flush=True
-                )
+                seconds = time.monotonic() - began
+                print(f"{stage}, {hits.total()} kills {where}: weights and state equal; {seconds:.0f} s")
+                for hit, count in sorted(hits.items()):
+                    print(f"  {count:3} {hit}", flush=True)
 
 
 if __name__ == "__main__":

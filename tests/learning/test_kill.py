@@ -27,4 +27,4 @@ def killer() -> Any:
 @pytest.mark.parametrize(("stage", "in_write"), [("ml", False), ("dcrl", True)])
 def test_killed_runs_resume_to_the_same_bits(killer: Any, tmp_path: Path, stage: str, in_write: bool) -> None:
     hits = killer.torture(killer.data_folder(tmp_path), stage, 2, random.Random(5), in_write)
-    assert hits.total() == 2
+    assert hits.total() >= 2
