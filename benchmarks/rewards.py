@@ -22,8 +22,10 @@ from torch import Tensor
 
 from rmreader.config import recipe_from
 from rmreader.data.batch import Batch
+from rmreader.kernels.graphs import Graphed
 from rmreader.learning.objectives import Span
 from rmreader.learning.setup import prepare
+from rmreader.learning.step import Learner
 from rmreader.learning.trainer import Run
 
 
@@ -57,12 +59,8 @@ def seconds(act: Callable[[], object], device: torch.device, repeats: int) -> fl
     return statistics.median(times[2:])
 
 
-def captured(act: Callable[[Batch[Tensor]], dict[str, Tensor]], device: torch.device) -> Any:
-    if device.type != "cuda":
-        return act
-    from rmreader.kernels.graphs import Graphed
-
-    return Graphed(act)
+def captured(act: Callable[[Batch[Tensor]], dict[str, Tensor]], learner: Learner) -> Graphed:
+    return Graphed(act, lambda: list(learner.tensors().values()))
 
 
 def main() -> None:
@@ -94,7 +92,7 @@ def main() -> None:
             run, feed = Run(setup), setup.train
             repeats = options.repeats or (50 if setup.device.type == "cuda" else 3)
             _, batch = next(feed.batches(run._upcoming()))
-            step = captured(lambda b, r=run, f=feed: r.learner.step(f.fill(b)), setup.device)  # type: ignore[misc]
+            step = captured(lambda b, r=run, f=feed: r.learner.step(f.fill(b)), run.learner)  # type: ignore[misc]
             run.learner.set_place(0, run.total, 0)
             steps[objective] = seconds(lambda s=step, b=batch: s(b), setup.device, repeats)  # type: ignore[misc]
         rewards, learner = setup.rewards, run.learner
@@ -102,7 +100,7 @@ def main() -> None:
         assert batch.start is not None
         assert batch.end is not None
         span = Span(batch.start, batch.end)
-        look = captured(lambda b: {"reward": torch.cat(learner._rewards(b, span, span))}, setup.device)
+        look = captured(lambda b: {"reward": torch.cat(learner._rewards(b, span, span))}, learner)
         reward = seconds(lambda: look(batch), setup.device, 10 * repeats)
         shape = f"batch {options.batch}, {batch.context.shape[1]} tokens, hidden {options.hidden}, {setup.device}"
         print(f"{shape}; median of {repeats}\n")
