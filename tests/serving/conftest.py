@@ -51,13 +51,13 @@ class Held:
 
     def ask_many(self, pairs: Any, *, top: int = 1, batch_size: int = 32) -> Iterator[Any]:
         self.began.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         pairs = list(pairs)
         self.batches.append(len(pairs))
         return self.reader.ask_many(pairs, top=top, batch_size=batch_size)
 
     def explain(self, question: str, passage: str) -> Any:
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         return self.reader.explain(question, passage)
 
 
@@ -66,7 +66,7 @@ def until() -> Callable[[Callable[[], bool]], None]:
     """Wait for something that is about to be true."""
 
     def wait(true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not true():
             assert time.monotonic() < end
             time.sleep(0.003)

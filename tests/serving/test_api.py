@@ -129,11 +129,11 @@ def test_401_without_the_key(start: Any, passage: str) -> None:
 
 def test_no_response_waits_for_an_acknowledgement(server: Any) -> None:
     spent = []
-    for _ in range(21):
+    for _ in range(60):
         began = time.perf_counter()
         server.client.get("/livez")
         spent.append(time.perf_counter() - began)
-    assert sorted(spent)[10] < 0.03  # 40 ms and more without TCP_NODELAY
+    assert min(spent[30:]) < 0.03  # 40 ms and more, every one, without TCP_NODELAY
 
 
 def test_404_and_405_are_sentences(server: Any) -> None:

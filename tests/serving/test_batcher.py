@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import random
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,14 +47,12 @@ def test_batched_answers_equal_single_ones(reader: Any, passage: str, questions:
 
 
 def test_a_lone_question_is_never_held_back(reader: Any, passage: str) -> None:
-    async def main() -> float:
-        async with Batcher(reader, Settings(batch_wait=5.0)).running() as batcher:
-            began = time.perf_counter()
+    async def main() -> None:
+        async with Batcher(reader, Settings(batch_wait=600.0)).running() as batcher:
             for _ in range(5):
-                await batcher.ask([("Who?", passage, 1)])
-            return time.perf_counter() - began
+                await asyncio.wait_for(batcher.ask([("Who?", passage, 1)]), 60)
 
-    assert asyncio.run(main()) < 4
+    asyncio.run(main())
 
 
 def test_after_a_batch_its_askers_are_waited_for(held: Any, passage: str) -> None:
