@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.config import Inputs
-from rmreader.reading.engines import OnnxEngine, Pair, TorchEngine
+from rmreader.reading.engines import OnnxEngine, Pace, Pair, TorchEngine
 from rmreader.reading.folder import open_folder
 from rmreader.reading.graph import quantise, reader_graph
 from rmreader.reading.inputs import character_graph
@@ -118,3 +118,18 @@ def test_both_engines_give_the_same_answers_in_batches_of_any_size(folder: Path)
             np.testing.assert_allclose(log_softmax(ours.start), log_softmax(theirs.start), atol=1e-5)
             np.testing.assert_allclose(log_softmax(ours.end), log_softmax(theirs.end), atol=1e-5)
     assert torch.is_grad_enabled()
+
+
+def test_the_faster_way_is_taken_until_it_is_slower() -> None:
+    pace, costs, taken = Pace(retry=10), [2.0, 1.0], []
+    for number in range(300):
+        way = pace.choose()
+        taken.append(way)
+        pace.note(way, costs[way])
+        if number == 100:
+            costs = [2.0, 5.0]  # the machine has become busy
+        if number == 200:
+            costs = [2.0, 1.0]
+    assert np.mean(taken[10:100]) > 0.85
+    assert np.mean(taken[110:200]) < 0.15
+    assert np.mean(taken[240:]) > 0.85

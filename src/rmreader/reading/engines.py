@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -66,11 +67,38 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class Pace:
+    """Which of two ways is the faster one just now.
+
+    A second thread gains a fifth on an idle machine and costs half as much again on a busy one, so mostly the faster
+    way is taken, and now and then the other is tried. (The answer is the same either way.)
+    """
+
+    def __init__(self, retry: int = 64) -> None:
+        self.retry = retry
+        self._calls = 0
+        self._costs: list[list[float]] = [[], []]  # the latest three of each way
+
+    def choose(self) -> int:
+        """0 or 1."""
+        self._calls += 1
+        for way, costs in enumerate(self._costs):
+            if len(costs) < 2:  # the first call of either is slow in any case
+                return way
+        faster = int(min(self._costs[1]) < min(self._costs[0]))
+        return 1 - faster if self._calls % self.retry == 0 else faster
+
+    def note(self, way: int, cost: float) -> None:
+        """What a call cost."""
+        self._costs[way] = [*self._costs[way][-2:], cost]
+
+
 class OnnxEngine:
     """One question at a time in the graph of ``graph.py``; many of them side by side in threads."""
 
     def __init__(self, folder: Folder, lexicon: Lexicon, precision: str, threads: int) -> None:
         self.folder, self.precision, self.threads = folder, precision, threads
+        self._pace, self._sessions = Pace(), dict[int, "ort.InferenceSession"]()
         from rmreader.reading.graph import reader_graph
         from rmreader.reading.inputs import WordInputs
 
@@ -83,16 +111,6 @@ class OnnxEngine:
             raise UserError(f"{folder.path}: the weights do not fit recipe.yaml ({why}); restore the folder.") from None
 
     @cached_property
-    def _alone(self) -> ort.InferenceSession:
-        """For one question: a second thread takes half of the large products."""
-        return self._session(min(2, self.threads))
-
-    @cached_property
-    def _beside(self) -> ort.InferenceSession:
-        """For many: each has a thread to itself."""
-        return self._session(1) if self.threads > 1 else self._alone
-
-    @cached_property
     def _explaining(self) -> ort.InferenceSession:
         from rmreader.reading.graph import reader_graph
         from rmreader.reading.inputs import session
@@ -100,13 +118,20 @@ class OnnxEngine:
         return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
 
     def _session(self, threads: int) -> ort.InferenceSession:
-        from rmreader.reading.inputs import session
+        if threads not in self._sessions:
+            from rmreader.reading.inputs import session
 
-        return session(self._model, threads)
+            self._sessions[threads] = session(self._model, threads)
+        return self._sessions[threads]
 
     def read(self, pair: Pair) -> Scores:
-        """Read one question."""
-        return self._run(self._alone, pair)
+        """Read one question: a second thread takes half of the large products, where that is the faster way."""
+        threads = 1 + self._pace.choose() if self.threads > 1 else 1
+        session, inputs = self._session(threads), self._inputs(pair)
+        began = perf_counter()
+        scores = Scores(*session.run(None, inputs))
+        self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
+        return scores
 
     def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
         """Read many, a few ahead of what is asked for."""
@@ -116,7 +141,7 @@ class OnnxEngine:
             yield from map(self.read, first)
             yield from map(self.read, pairs)
             return
-        session = self._beside
+        session = self._session(1)  # each has a thread to itself
         with ThreadPoolExecutor(self.threads, "reading") as pool:
             ahead: deque[Future[Scores]] = deque(pool.submit(self._run, session, pair) for pair in first)
             try:
