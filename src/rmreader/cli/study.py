@@ -134,6 +134,19 @@ def attention(
 
 
 @study.command()
+def calibration(
+    models: Models,
+    data: Annotated[Path, typer.Option(help="Questions that no temperature was fitted on, a SQuAD-format file.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the table and each reader's reliability plot.")] = None,
+    json: Json = False,
+) -> None:
+    """How far confidences are from the truth, before and after the temperature, with reliability plots."""
+    from rmreader.studies.calibration import study_calibration
+
+    _show(study_calibration(models, data, out), out, json)
+
+
+@study.command()
 def rounds(words: Words = None, out: Results = None, json: Json = False) -> None:
     """Table 1: rounds of alignment, counted in the network of a recipe."""
     from rmreader.config import load_recipe, recipe_from

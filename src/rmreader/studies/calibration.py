@@ -1,0 +1,121 @@
+"""Does a reader's confidence mean what it says? Its calibration error before and after the temperature, and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.console import progress
+from rmreader.errors import UserError
+from rmreader.reading.calibrate import questions_of
+from rmreader.reading.reader import Reader
+from rmreader.scoring.calibration import expected_calibration_error, log_loss, reliability, softmax_confidence
+from rmreader.scoring.squad import exact_match
+from rmreader.studies.report import Report
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A reader's best answers: how sure it is of each, at temperature 1 and at its own, and which are exactly right."""
+
+    name: str
+    temperature: float
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+
+    def stages(self) -> dict[str, tuple[float, NDArray[np.float64]]]:
+        """Temperature and confidences, before and after."""
+        return {"before": (1.0, self.before), "after": (self.temperature, self.after)}
+
+
+def study_calibration(models: Sequence[str], data: Path, out: Path | None = None) -> Report:
+    """Expected calibration error of each reader on questions that no temperature was fitted on."""
+    judged = [judge(model, data) for model in models]
+    rows = [
+        (one.name, f"{stage}, T = {temperature:.3f}", f"{_error(one, sure):.4f}", f"{log_loss(sure, one.correct):.4f}",
+         f"{100 * sure.mean():.1f} %", f"{100 * one.correct.mean():.1f} %")
+        for one in judged for stage, (temperature, sure) in one.stages().items()
+    ]  # fmt: skip
+    return Report(
+        name="calibration",
+        title=f"Calibration on {data.name}",
+        header=("reader", "temperature", "calibration error", "log loss", "mean confidence", "exactly right"),
+        rows=rows,
+        data={one.name: _data(one) for one in judged},
+        notes=["Nothing was fitted on these questions: a temperature comes from articles held out of training."],
+        files=[draw(one, out) for one in judged] if out else [],
+    )
+
+
+def judge(model: str, data: Path) -> Judged:
+    """Ask a reader everything in a file."""
+    reader, known = Reader.load(model), list(questions_of(data))
+    if not known:
+        raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
+    temperatures, rows, correct = (1.0, reader.temperature), [], []
+    with progress(f"{model}: {data.name}", total=len(known)) as advance:
+        found = reader.span_scores((question, passage) for question, passage, _ in known)
+        for (_, _, references), (text, scores) in zip(known, found, strict=True):
+            if len(scores):
+                rows.append([float(softmax_confidence(scores, temperature)) for temperature in temperatures])
+                correct.append(exact_match(text, references))
+            advance(1)
+    before, after = np.array(rows).reshape(-1, 2).T
+    return Judged(Path(model).name, reader.temperature, before, after, np.array(correct, bool))
+
+
+def draw(one: Judged, out: Path) -> Path:
+    """The reliability plot ``reliability-NAME.png``: accuracy against confidence, and how often each is given."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (plot, counts) = pyplot.subplots(
+        2, 1, figsize=(5.2, 5.8), sharex=True, height_ratios=(3, 1), layout="constrained"
+    )
+    plot.plot([0, 1], [0, 1], color="grey", linestyle=":", linewidth=1, label="as sure as right")
+    for (stage, (temperature, sure)), colour, marker in zip(
+        one.stages().items(), ("C1", "C0"), ("s", "o"), strict=True
+    ):
+        bins = [found for found in reliability(sure, one.correct) if found.count]
+        label = f"{stage}, T = {temperature:.2f}: error {_error(one, sure):.3f}"
+        where = [found.confidence for found in bins]
+        plot.plot(where, [found.accuracy for found in bins], color=colour, marker=marker, markersize=5, label=label)
+        counts.hist(sure, bins=np.linspace(0, 1, 11).tolist(), histtype="step", color=colour, linewidth=1.5)
+    plot.set(
+        title=f"{one.name}: {len(one.correct):,} questions", ylabel="share exactly right", xlim=(0, 1), ylim=(0, 1)
+    )
+    plot.legend(loc="upper left", fontsize=9)
+    counts.set(xlabel="confidence", ylabel="questions")
+    for axis in (plot, counts):
+        axis.grid(alpha=0.25)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"reliability-{one.name}.png"
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    return path
+
+
+def _error(one: Judged, sure: NDArray[np.float64]) -> float:
+    return expected_calibration_error(sure, one.correct)
+
+
+def _data(one: Judged) -> dict[str, Any]:
+    stages: dict[str, Any] = {
+        stage: {
+            "temperature": temperature,
+            "expected_calibration_error": _error(one, sure),
+            "log_loss": log_loss(sure, one.correct),
+            "mean_confidence": float(sure.mean()),
+            "bins": [asdict(found) for found in reliability(sure, one.correct)],
+        }
+        for stage, (temperature, sure) in one.stages().items()
+    }
+    return {"questions": len(one.correct), "exact_match": 100 * float(one.correct.mean()), **stages}

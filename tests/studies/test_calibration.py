@@ -1,0 +1,53 @@
+"""The calibration study says of a reader's confidences what asking it says, and draws it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rmreader.data.squad import read_squad
+from rmreader.errors import UserError
+from rmreader.reading.reader import Reader
+from rmreader.scoring.calibration import expected_calibration_error
+from rmreader.scoring.squad import exact_match
+from rmreader.studies.calibration import study_calibration
+from rmreader.studies.report import save
+
+
+def test_it_judges_the_confidences_that_ask_gives(make_reader: Any, tiny: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("matplotlib", reason="matplotlib, of the extra `plots`, is not installed")
+    folder = make_reader(1)
+    manifest = folder / "reader.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"temperature": 2.5}))
+    report = study_calibration([str(folder)], tiny.dev, tmp_path)
+    found = report.data[folder.name]
+
+    reader, sure, right = Reader.load(folder), [], []
+    for paragraph, question in read_squad(tiny.dev).questions():
+        (best,) = reader.ask(question.text, paragraph.context)
+        sure.append(best.confidence)
+        right.append(exact_match(best.text, [reference.text for reference in question.answers]))
+    assert found["after"]["temperature"] == 2.5
+    assert found["questions"] == len(sure)
+    assert found["exact_match"] == pytest.approx(100 * np.mean(right))
+    assert found["after"]["mean_confidence"] == pytest.approx(np.mean(sure), abs=1e-5)
+    assert found["after"]["expected_calibration_error"] == pytest.approx(
+        expected_calibration_error(sure, right), abs=1e-4
+    )
+    assert found["before"]["mean_confidence"] > found["after"]["mean_confidence"]  # a temperature above 1 doubts more
+    assert sum(one["count"] for one in found["after"]["bins"]) == len(sure)
+    written = save(report, tmp_path)
+    assert {path.name for path in written} == {"calibration.md", "calibration.json", f"reliability-{folder.name}.png"}
+    assert written[-1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_questions_without_answers_are_no_measure(make_reader: Any, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"version": "1.1", "data": []}')
+    with pytest.raises(UserError, match="no questions with answers"):
+        study_calibration([str(make_reader(1))], empty)
