@@ -10,7 +10,14 @@ from contextlib import contextmanager
 def progress(description: str, total: float | None = None, unit: str = "") -> Iterator[Callable[[float], None]]:
     """A progress bar; call the yielded function with how much more is done. Silent where stderr is no terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     columns = (
