@@ -273,11 +273,11 @@ def sigterm(name: str, pairs: list[Pair]) -> dict[str, Any]:
     }
 
 
-def memory(name: str, requests: int) -> dict[str, Any]:
-    """Resident memory of the server over many short requests, after the first tenth."""
+def memory(name: str, requests: int, most: int) -> dict[str, Any]:
+    """Resident memory of the server over many requests of 8 to ``most`` words, after the first tenth."""
     words = ["river", "town", "north", "harbour", "bridge", "was", "built", "old", "stone", "by", "masons", "away"]
     draw = random.Random(3)
-    pairs = [("Who built the bridge?", " ".join(draw.choices(words, k=draw.randint(8, 40)))) for _ in range(997)]
+    pairs = [("Who built the bridge?", " ".join(draw.choices(words, k=draw.randint(8, most)))) for _ in range(997)]
     messages, readings = [request(pair) for pair in pairs], []
     with server(name) as one:
         process, began = psutil.Process(one.process.pid), time.perf_counter()
@@ -287,6 +287,7 @@ def memory(name: str, requests: int) -> dict[str, Any]:
         seconds = time.perf_counter() - began
     return {
         "requests": requests,
+        "words of a passage": [8, most],
         "a second": round(requests / seconds, 1),
         "MiB after each tenth": [round(reading, 1) for reading in readings],
         "growth from the second tenth on, MiB": round(readings[-1] - readings[1], 1),
@@ -302,6 +303,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=512, help="how many different questions")
     parser.add_argument("--seconds", type=float, default=6.0, help="length of each throughput measurement")
     parser.add_argument("--requests", type=int, default=5000, help="requests of the memory part")
+    parser.add_argument("--words", type=int, default=40, help="longest passage of the memory part")
     parser.add_argument("--parts", nargs="+", default=["throughput", "overload", "sigterm", "memory"])
     parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
@@ -316,7 +318,7 @@ def main() -> None:
         elif part == "sigterm":
             found[part] = sigterm(options.reader, pairs)
         elif part == "memory":
-            found[part] = memory(options.reader, options.requests)
+            found[part] = memory(options.reader, options.requests, options.words)
         print(json.dumps({part: found[part]}, indent=2), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
