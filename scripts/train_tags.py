@@ -148,6 +148,12 @@ def example(nlp: Any, sentence: Sentence, kind: str) -> Example:
 def build() -> Any:
     """An untrained pipeline."""
     nlp = spacy.blank("en")
+    nlp.meta |= {
+        "name": "rmreader_tags",
+        "version": "1.0.0",
+        "description": "Universal parts of speech and PER, LOC, ORG, MISC on rmreader's tokens",
+        "license": "CC BY-SA 4.0",
+    }
     embed = {
         "@architectures": "spacy.MultiHashEmbed.v2",
         "width": WIDTH,
@@ -246,6 +252,8 @@ def main() -> None:
     with nlp.use_params(optimizer.averages):
         arguments.out.mkdir(parents=True, exist_ok=True)
         nlp.to_disk(arguments.out, exclude=["vocab"])  # weights look words up by hash: no list of words
+    meta = arguments.out / "meta.json"  # spaCy writes its own version alone there
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "spacy_version": ">=3.7.0,<4.0.0"}, indent=1) + "\n")
     tagger, kept = Tagger(str(arguments.out)), spacy.load(arguments.out)
     report: dict[str, Any] = {"epochs": epoch, "megabytes": size_of(arguments.out) / 1e6}
     for part in ("dev", "test"):
