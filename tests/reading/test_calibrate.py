@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rmreader.errors import UserError
 from rmreader.learning.readerfolder import make_network, write_reader
 from rmreader.reading.calibrate import calibrate, fit, held_out, questions_of
 from rmreader.reading.reader import Reader
+from rmreader.reading.spans import best_spans, overlaps, span_scores
 from rmreader.text.lexicon import Lexicon
 
 PASSAGE = "Denver won."
@@ -29,14 +31,39 @@ def known(reader: Reader, count: int, right: float) -> list[tuple[str, str, list
     return rows
 
 
-@pytest.mark.parametrize("right", [0.25, 0.35])  # a random reader is nearly indifferent between its six spans
-def test_the_mean_confidence_becomes_the_share_that_is_right(reader: Reader, right: float) -> None:
-    found = fit(reader, known(reader, 40, right))
-    assert found.questions == 40
-    assert found.error_after < 0.05 < found.error_before
-    spans = [scores for _, scores in reader.span_scores((q, p) for q, p, _ in known(reader, 40, right))]
-    confidences = [1 / np.exp((s - s.max()) / found.temperature).sum() for s in spans]
-    assert np.mean(confidences) == pytest.approx(right, abs=0.05)
+def test_the_temperature_that_made_the_answers_is_found_again() -> None:
+    random, true = np.random.default_rng(5), 2.0
+    passage = " ".join(f"w{k}" for k in range(12))
+    spreads, known = [], []
+    for _ in range(1500):
+        grid = span_scores(*(random.normal(0, 3, (2, 12))), 3)
+        (start,), (end,), _ = best_spans(grid, 1)
+        real = np.isfinite(grid)
+        p = np.exp(grid[real] / true)
+        drawn = random.choice(np.flatnonzero(real.ravel()), p=p / p.sum())
+        first, more = divmod(int(drawn), grid.shape[1])
+        words = passage.split()
+        known.append(("?", passage, [" ".join(words[first : first + more + 1])]))
+        spreads.append((" ".join(words[start : end + 1]), grid[real], overlaps(0, grid.shape, start, end)[real]))
+
+    class Sampled:
+        def spreads(self, pairs: Any) -> Any:
+            return iter(spreads)
+
+    found = fit(Sampled(), known)  # type: ignore[arg-type]
+    assert found.temperature == pytest.approx(true, rel=0.1)
+    assert found.error_after < 0.03 < found.error_before
+
+
+def test_a_confidence_is_the_overlap_to_expect_over_all_spans(reader: Reader) -> None:
+    question, passage = "Which team?", "Denver Broncos won the game."
+    for text, scores, shares in reader.spreads([(question, passage)]):
+        assert shares.max() == 1.0  # of the answer with itself
+        assert len(scores) == len(shares) == 6 * 7 // 2
+        answer = reader.ask(question, passage)[0]
+        assert answer.text == text
+        p = np.exp((scores - scores.max()) / reader.temperature)
+        assert answer.confidence == pytest.approx(float(p @ shares / p.sum()), rel=1e-9)
 
 
 def test_it_is_kept_in_the_folder_and_used(folder: Path, reader: Reader, tmp_path: Path) -> None:

@@ -123,14 +123,15 @@ def evaluate(
 
         found = dict(_answers(Reader.load(str(model)), dataset))
         texts = {id: _text(answer, min_confidence) for id, answer in found.items()}
-        extras["ece"] = _calibration_error(dataset, found)
+        extras |= _calibration_errors(dataset, found)
     result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
     if json:
         emit_json(dataclasses.asdict(result) | {"skipped": len(dataset.problems)} | extras)
     else:
         _show_score(result)
         if "ece" in extras:
-            typer.echo(f"expected calibration error {extras['ece']:.3f}")
+            errors = f"{extras['ece']:.3f} against F1, {extras['ece_exact_match']:.3f} against exact match"
+            typer.echo(f"expected calibration error: {errors}")
 
 
 def _passage(place: str) -> str:
@@ -170,14 +171,18 @@ def _text(answer: Answer | None, min_confidence: float) -> str:
     return answer.text if answer is not None and answer.confidence >= min_confidence else ""
 
 
-def _calibration_error(dataset: Dataset, found: dict[str, Answer | None]) -> float:
-    """How far the confidences are from the share of answers that are exactly right."""
+def _calibration_errors(dataset: Dataset, found: dict[str, Answer | None]) -> dict[str, float]:
+    """How far the confidences are from the F1 of the answers, which is what they estimate, and from exact match."""
     from rmreader.scoring.calibration import expected_calibration_error
     from rmreader.scoring.squad import score_question
 
     given = [(question, answer) for _, question in dataset.questions() if (answer := found[question.id]) is not None]
-    correct = [score_question(question, {question.id: answer.text})[0] for question, answer in given]
-    return expected_calibration_error([answer.confidence for _, answer in given], correct)
+    sure = [answer.confidence for _, answer in given]
+    scores = [score_question(question, {question.id: answer.text}) for question, answer in given]
+    return {
+        "ece": expected_calibration_error(sure, [f1 for _, f1 in scores]),
+        "ece_exact_match": expected_calibration_error(sure, [float(exact) for exact, _ in scores]),
+    }
 
 
 def _show_score(result: Score | AdversarialScore) -> None:

@@ -13,7 +13,7 @@ from rmreader.errors import UserError
 from rmreader.reading.answers import Answer
 from rmreader.reading.engines import Engine, Pair, Scores
 from rmreader.reading.sentences import sentence_around
-from rmreader.reading.spans import best_spans, log_sum, span_scores
+from rmreader.reading.spans import best_spans, log_sum, overlaps, span_scores
 from rmreader.reading.windows import WINDOW, Window, windows
 from rmreader.text.tokens import Tokens, tokenize
 
@@ -34,6 +34,8 @@ class Found:
     """A span, by its first and last token in the whole passage."""
 
     score: float
+    near: float
+    """log Σ F1(span, this one)·exp(score / temperature) over all spans that share a word with it."""
     start: int
     end: int
     window: Window
@@ -44,6 +46,9 @@ class Asked:
 
     Windows are compared by their logits, which normalising each by itself would level: p(A) is proportional to
     exp(start(i) + end(j)) over all windows, which for a single window is p₁(i)·p₂(j).
+
+    The confidence of an answer is the F1 to expect of it: its overlap with every span that may be the right one,
+    weighted by p at the reader's temperature. Doubt about an answer's bounds then costs less than a rival elsewhere.
     """
 
     def __init__(self, question: str, passage: str, decoding: Decoding, keep: bool = False) -> None:
@@ -57,7 +62,7 @@ class Asked:
         length = len(self.passage_tokens) if len(self.question_tokens) else 0
         self.windows = windows(length, decoding.max_length, decoding.window)
         self.found: list[Found] = []
-        self.kept: list[NDArray[np.float32]] = []
+        self.kept: list[tuple[int, NDArray[np.float64]]] = []  # first word, ``span_scores`` from there on
         self._read = 0
         self._weight = -np.inf  # log of the sum over windows of Z₁·Z₂, which makes scores log-probabilities
         self._tempered = -np.inf  # log Σ exp(score / temperature) over every span that may be an answer
@@ -90,19 +95,39 @@ class Asked:
         first = window.first - window.begin
         own, ends = scores.start[first : window.last - window.begin], scores.end[first:]
         spans = span_scores(own, ends, self.decoding.max_length)
-        best = zip(*(part.tolist() for part in best_spans(spans, top)), strict=True)
-        self.found += [Found(score, window.first + start, window.first + end, window) for start, end, score in best]
+        for start, end, score in zip(*(part.tolist() for part in best_spans(spans, top)), strict=True):
+            near = self._near(scores, first + start, first + end)
+            self.found.append(Found(score, near, window.first + start, window.first + end, window))
         self.found = sorted(self.found, key=lambda one: -one.score)[:top]  # of equals the earlier stays first
         self._weight = float(np.logaddexp(self._weight, log_sum(own) + log_sum(scores.end)))
         self._tempered = float(np.logaddexp(self._tempered, log_sum(spans.ravel() / self.decoding.temperature)))
         if self.keep:
-            self.kept.append(spans[np.isfinite(spans)].astype(np.float32))
+            self.kept.append((window.first, spans))
+
+    def _near(self, scores: Scores, start: int, end: int) -> float:
+        """``Found.near`` of a span of the window that was just read."""
+        longest = self.decoding.max_length
+        first = max(0, start - longest + 1)
+        around = span_scores(scores.start[first : end + 1], scores.end[first:], longest)
+        share = np.log(np.maximum(overlaps(first, around.shape, start, end), 1e-300))
+        return log_sum((around / self.decoding.temperature + share).ravel())
+
+    def spread(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where ``keep`` is set: the score of every span, and its overlap with the best one."""
+        nothing = np.empty(0)
+        scores, shares = [nothing], [nothing]
+        for first, spans in self.kept:
+            real = np.isfinite(spans)
+            scores.append(spans[real])
+            shares.append(overlaps(first, spans.shape, self.found[0].start, self.found[0].end)[real])
+        return np.concatenate(scores), np.concatenate(shares)
 
     def answers(self, min_confidence: float = 0.0) -> list[Answer]:
-        """The answers found, best first."""
-        answers = []
+        """The answers found, best first, none surer than the one before it."""
+        answers: list[Answer] = []
+        confidence = 1.0
         for one in self.found:
-            confidence = min(1.0, float(np.exp(one.score / self.decoding.temperature - self._tempered)))
+            confidence = min(confidence, float(np.exp(one.near - self._tempered)))
             if confidence >= min_confidence:
                 start, end = int(self.passage_tokens.starts[one.start]), int(self.passage_tokens.ends[one.end])
                 sentence = sentence_around(self.passage, start, end)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rmreader.errors import UserError
 from rmreader.reading.folder import MANIFEST, open_folder
 from rmreader.reading.reader import Reader
-from rmreader.scoring.calibration import expected_calibration_error, fit_temperature
-from rmreader.scoring.squad import exact_match
+from rmreader.scoring.calibration import expected_calibration_error, expected_share, fit_temperature
+from rmreader.scoring.squad import f1
 
 Known = tuple[str, str, Sequence[str]]  # a question, its passage, and the answers people gave
 
@@ -31,24 +31,24 @@ class Calibration:
 
 
 def fit(reader: Reader, questions: Iterable[Known]) -> Calibration:
-    """The temperature under which the best answers' confidences have the lowest log loss of being exactly right."""
-    gaps: list[NDArray[np.float32]] = []  # how far below the best each other span of a passage is
-    correct: list[float] = []
+    """The temperature under which the confidences of the best answers have the lowest log loss against their F1."""
     known = list(questions)
-    found = reader.span_scores((question, passage) for question, passage, _ in known)
-    for (_, _, references), (text, scores) in zip(known, found, strict=True):
+    spreads: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    right: list[float] = []
+    found = reader.spreads((question, passage) for question, passage, _ in known)
+    for (_, _, references), (text, scores, shares) in zip(known, found, strict=True):
         if len(scores):
-            gaps.append(scores.max() - scores)
-            correct.append(float(exact_match(text, references)))
-    if not correct:
+            spreads.append((scores, shares))
+            right.append(f1(text, references))
+    if not right:
         raise UserError("calibration needs questions with answers, and there are none.")
 
     def confidences(temperature: float) -> NDArray[np.float64]:
-        return np.array([1 / np.exp(-gap.astype(np.float64) / temperature).sum() for gap in gaps])
+        return np.array([expected_share(*spread, temperature) for spread in spreads])
 
-    temperature = fit_temperature(confidences, correct)
-    before, after = (expected_calibration_error(confidences(t), correct) for t in (1.0, temperature))
-    return Calibration(temperature, before, after, len(correct))
+    temperature = fit_temperature(confidences, right)
+    before, after = (expected_calibration_error(confidences(t), right) for t in (1.0, temperature))
+    return Calibration(temperature, before, after, len(right))
 
 
 def calibrate(folder: Path, questions: Iterable[Known], engine: str | None = None) -> Calibration:

@@ -88,13 +88,15 @@ class Reader:
         rounds = [Attention(_attention(E), _attention(B)) for E, B in self.engine.attend(asked.pair(window))]
         return Explanation(asked.question_tokens, asked.part(window), rounds)
 
-    def span_scores(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """For each (question, passage) the best answer's text and the scores of all spans, unnormalised: what
-        confidences are made of. Empty where there is nothing to read."""
+    def spreads(
+        self, pairs: Iterable[tuple[str, str]]
+    ) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
+        """For each (question, passage) the best answer's text, the scores of all spans, unnormalised, and their
+        overlaps with it: what confidences are made of. Empty where there is nothing to read."""
         questions = (self._asked(*pair, keep=True) for pair in pairs)
         for asked in read_all(self.engine, questions, 1, 32):
             best = [answer.text for answer in asked.answers()]
-            yield best[0] if best else "", np.concatenate([np.empty(0, np.float32), *asked.kept])
+            yield best[0] if best else "", *asked.spread()
 
     def _asked(self, question: str, passage: str, keep: bool = False) -> Asked:
         return Asked(question, passage, Decoding(self.max_length, self.temperature, self.window), keep)

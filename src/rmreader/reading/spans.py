@@ -21,6 +21,17 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
     return np.asarray(start[:, None] + ends)
 
 
+def overlaps(first: int, shape: tuple[int, ...], start: int, end: int) -> NDArray[np.float64]:
+    """F1, word by word, of every span with the one from ``start`` to ``end``, in the shape of their ``span_scores``.
+
+    The first row's spans begin at word ``first``.
+    """
+    begins = np.arange(first, first + shape[0])[:, None]
+    ends = begins + np.arange(shape[1])
+    shared = np.maximum(np.minimum(ends, end) - np.maximum(begins, start) + 1, 0)
+    return np.asarray(2 * shared / (ends - begins + end - start + 2))
+
+
 def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """The k best of ``span_scores``, best first: starts, ends (inclusive), scores. Of two equals the earlier is first.
 

@@ -40,11 +40,10 @@ def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: 
     return sum(b.count * abs(b.confidence - b.accuracy) for b in table) / total if total else 0.0
 
 
-def softmax_confidence(scores: Floats, temperature: float = 1.0) -> NDArray[np.float64]:
-    """Probability of each row's highest score under softmax(scores / temperature); -inf marks an absent candidate."""
-    scaled = np.asarray(scores, np.float64) / temperature
-    top = scaled.max(axis=-1, keepdims=True)
-    return np.asarray(1.0 / np.exp(scaled - top).sum(axis=-1))
+def expected_share(scores: Floats, shares: Floats, temperature: float = 1.0) -> float:
+    """The mean of ``shares`` under softmax(scores / temperature): the F1 to expect, where shares are overlaps."""
+    weights = np.exp((np.asarray(scores, np.float64) - np.max(scores)) / temperature)
+    return float(weights @ shares / weights.sum())
 
 
 def log_loss(confidence: ArrayLike, correct: ArrayLike) -> float:

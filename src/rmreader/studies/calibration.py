@@ -14,20 +14,21 @@ from rmreader.console import progress
 from rmreader.errors import UserError
 from rmreader.reading.calibrate import questions_of
 from rmreader.reading.reader import Reader
-from rmreader.scoring.calibration import expected_calibration_error, log_loss, reliability, softmax_confidence
-from rmreader.scoring.squad import exact_match
+from rmreader.scoring.calibration import expected_calibration_error, expected_share, log_loss, reliability
+from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies.report import Report
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A reader's best answers: how sure it is of each, at temperature 1 and at its own, and which are exactly right."""
+    """A reader's best answers: how sure it is of each, at temperature 1 and at its own, and how right they are (F1)."""
 
     name: str
     temperature: float
     before: NDArray[np.float64]
     after: NDArray[np.float64]
-    correct: NDArray[np.bool_]
+    right: NDArray[np.float64]
+    exact: NDArray[np.float64]
 
     def stages(self) -> dict[str, tuple[float, NDArray[np.float64]]]:
         """Temperature and confidences, before and after."""
@@ -38,17 +39,21 @@ def study_calibration(models: Sequence[str], data: Path, out: Path | None = None
     """Expected calibration error of each reader on questions that no temperature was fitted on."""
     judged = [judge(model, data) for model in models]
     rows = [
-        (one.name, f"{stage}, T = {temperature:.3f}", f"{_error(one, sure):.4f}", f"{log_loss(sure, one.correct):.4f}",
-         f"{100 * sure.mean():.1f} %", f"{100 * one.correct.mean():.1f} %")
+        (one.name, f"{stage}, T = {temperature:.3f}", f"{_error(one, sure):.4f}", f"{log_loss(sure, one.right):.4f}",
+         f"{100 * sure.mean():.1f} %", f"{100 * one.right.mean():.1f}",
+         f"{expected_calibration_error(sure, one.exact):.4f}", f"{100 * one.exact.mean():.1f}")
         for one in judged for stage, (temperature, sure) in one.stages().items()
     ]  # fmt: skip
     return Report(
         name="calibration",
         title=f"Calibration on {data.name}",
-        header=("reader", "temperature", "calibration error", "log loss", "mean confidence", "exactly right"),
+        header=("reader", "temperature", "error", "log loss", "mean confidence", "F1", "error against EM", "EM"),
         rows=rows,
         data={one.name: _data(one) for one in judged},
-        notes=["Nothing was fitted on these questions: a temperature comes from articles held out of training."],
+        notes=[
+            "A confidence is the F1 to expect of an answer. Nothing was fitted on these questions: a temperature comes "
+            "from articles held out of training."
+        ],
         files=[draw(one, out) for one in judged] if out else [],
     )
 
@@ -58,16 +63,16 @@ def judge(model: str, data: Path) -> Judged:
     reader, known = Reader.load(model), list(questions_of(data))
     if not known:
         raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
-    temperatures, rows, correct = (1.0, reader.temperature), [], []
+    temperatures, rows, right = (1.0, reader.temperature), [], []
     with progress(f"{model}: {data.name}", total=len(known)) as advance:
-        found = reader.span_scores((question, passage) for question, passage, _ in known)
-        for (_, _, references), (text, scores) in zip(known, found, strict=True):
+        found = reader.spreads((question, passage) for question, passage, _ in known)
+        for (_, _, references), (text, scores, shares) in zip(known, found, strict=True):
             if len(scores):
-                rows.append([float(softmax_confidence(scores, temperature)) for temperature in temperatures])
-                correct.append(exact_match(text, references))
+                rows.append([expected_share(scores, shares, temperature) for temperature in temperatures])
+                right.append((f1(text, references), exact_match(text, references)))
             advance(1)
     before, after = np.array(rows).reshape(-1, 2).T
-    return Judged(Path(model).name, reader.temperature, before, after, np.array(correct, bool))
+    return Judged(Path(model).name, reader.temperature, before, after, *np.array(right, float).reshape(-1, 2).T)
 
 
 def draw(one: Judged, out: Path) -> Path:
@@ -84,14 +89,12 @@ def draw(one: Judged, out: Path) -> Path:
     for (stage, (temperature, sure)), colour, marker in zip(
         one.stages().items(), ("C1", "C0"), ("s", "o"), strict=True
     ):
-        bins = [found for found in reliability(sure, one.correct) if found.count]
+        bins = [found for found in reliability(sure, one.right) if found.count]
         label = f"{stage}, T = {temperature:.2f}: error {_error(one, sure):.3f}"
         where = [found.confidence for found in bins]
         plot.plot(where, [found.accuracy for found in bins], color=colour, marker=marker, markersize=5, label=label)
         counts.hist(sure, bins=np.linspace(0, 1, 11).tolist(), histtype="step", color=colour, linewidth=1.5)
-    plot.set(
-        title=f"{one.name}: {len(one.correct):,} questions", ylabel="share exactly right", xlim=(0, 1), ylim=(0, 1)
-    )
+    plot.set(title=f"{one.name}: {len(one.right):,} questions", ylabel="mean F1", xlim=(0, 1), ylim=(0, 1))
     plot.legend(loc="upper left", fontsize=9)
     counts.set(xlabel="confidence", ylabel="questions")
     for axis in (plot, counts):
@@ -104,7 +107,7 @@ def draw(one: Judged, out: Path) -> Path:
 
 
 def _error(one: Judged, sure: NDArray[np.float64]) -> float:
-    return expected_calibration_error(sure, one.correct)
+    return expected_calibration_error(sure, one.right)
 
 
 def _data(one: Judged) -> dict[str, Any]:
@@ -112,10 +115,16 @@ def _data(one: Judged) -> dict[str, Any]:
         stage: {
             "temperature": temperature,
             "expected_calibration_error": _error(one, sure),
-            "log_loss": log_loss(sure, one.correct),
+            "against_exact_match": expected_calibration_error(sure, one.exact),
+            "log_loss": log_loss(sure, one.right),
             "mean_confidence": float(sure.mean()),
-            "bins": [asdict(found) for found in reliability(sure, one.correct)],
+            "bins": [asdict(found) for found in reliability(sure, one.right)],
         }
         for stage, (temperature, sure) in one.stages().items()
     }
-    return {"questions": len(one.correct), "exact_match": 100 * float(one.correct.mean()), **stages}
+    return {
+        "questions": len(one.right),
+        "f1": 100 * float(one.right.mean()),
+        "exact_match": 100 * float(one.exact.mean()),
+        **stages,
+    }
