@@ -23,7 +23,7 @@ class Answer:
     score: float
     """log p(A), Eq. 6: comparable between the answers to one question."""
     confidence: float
-    """Calibrated probability that this is the answer, among all spans of the passage."""
+    """The F1 to expect of this answer, calibrated on held-out articles."""
     sentence: str
     """The sentence around it."""
 
