@@ -1,6 +1,6 @@
 """One question of a 150-word passage in every engine there is, beside a network of DistilBERT's size, in one run.
 
-    python benchmarks/engines.py [--model small] [--data dev-v1.1.json.gz] [--rounds 30]
+    python benchmarks/engines.py [--model small] [--data dev-v1.1.json.gz] [--rounds 30] [--no-compile]
 
 Ours is timed from text to text; the other (6 layers, 768 wide, random weights) from 220 piece ids to logits, its
 tokenizer left out in its favour. Engines take turns, so that all of them meet the same machine; read the ratios.
@@ -24,7 +24,7 @@ PIECES = 220
 Call = Callable[[int], object]
 
 
-def ours(model: str, pairs: list[tuple[str, str]]) -> dict[str, Call]:
+def ours(model: str, pairs: list[tuple[str, str]], compiling: bool) -> dict[str, Call]:
     """``ask`` in each engine."""
     import torch
 
@@ -39,12 +39,13 @@ def ours(model: str, pairs: list[tuple[str, str]]) -> dict[str, Call]:
 
     eager = Reader.load(model, engine="torch")
     add("PyTorch, eager", eager)
-    try:
-        compiled = Reader.load(model, engine="torch")
-        compiled.engine.network = torch.compile(compiled.engine.network, dynamic=True)  # type: ignore[attr-defined]
-        add("PyTorch, torch.compile", compiled)
-    except Exception as error:  # it needs a C compiler, and much else
-        print(f"torch.compile: not here ({type(error).__name__})")
+    if compiling:
+        try:
+            compiled = Reader.load(model, engine="torch")
+            compiled.engine.network = torch.compile(compiled.engine.network, dynamic=True)  # type: ignore[attr-defined]
+            add("PyTorch, torch.compile", compiled)
+        except Exception as error:  # it needs a C compiler, and much else
+            print(f"torch.compile: not here ({type(error).__name__})")
     precisions: tuple[Literal["float", "int8"], ...] = ("float", "int8")
     for precision in precisions:
         for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
@@ -118,7 +119,12 @@ def throughput(call: Callable[[], object], threads: int, seconds: float = 4.0) -
 
 
 def main() -> None:
-    options = arguments(__doc__, rounds={"type": int, "default": 30}, words={"type": int, "default": 150})
+    more: dict[str, dict[str, object]] = {
+        "rounds": {"type": int, "default": 30},
+        "words": {"type": int, "default": 150},
+    }
+    more["no_compile"] = {"action": "store_true", "help": "leave out torch.compile, which takes minutes to compile"}
+    options = arguments(__doc__, **more)
     warnings.simplefilter("ignore")
     import torch
 
@@ -128,7 +134,7 @@ def main() -> None:
         folder = Path(name)
         model = reader_folder(options.model, folder)
         pairs = texts(options.data, options.words, 64)
-        mine = {f"rmreader: {name}": call for name, call in ours(model, pairs).items()}
+        mine = {f"rmreader: {name}": call for name, call in ours(model, pairs, not options.no_compile).items()}
         calls, alone = distilbert(folder, threads)
         theirs = {f"DistilBERT-size: {name}": call for name, call in calls.items()}
         print(f"{threads} processors used, load {os.getloadavg()[0]:.1f}\n")
