@@ -109,7 +109,10 @@ def test_control_c_is_status_130(tmp_path: Path) -> None:
     pipe = tmp_path / "passage"
     os.mkfifo(pipe)
     process = subprocess.Popen(
-        [*COMMAND, "ask", "--passage", str(pipe), "Who?"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "ask", "--passage", str(pipe), "Who?"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background may ignore it
     )
     writer = _open_once_read(pipe)  # from here on the command waits for the passage
     process.send_signal(signal.SIGINT)
