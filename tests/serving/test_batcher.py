@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.serving.batcher import Batcher, Full, Job, take
+from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take
 from rmreader.serving.settings import Settings
 
 
@@ -188,3 +188,29 @@ def test_batches_keep_the_order_of_arrival_and_their_bounds(
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().queue = 3  # type: ignore[misc]
+
+
+def test_the_wait_is_judged_by_what_reading_took(held: Any, passage: str) -> None:
+    async def main() -> list[float]:
+        read = asyncio.Event()
+        async with Batcher(held, Settings(batch=1), lambda size, seconds: read.set()).running() as batcher:
+            first = asyncio.create_task(batcher.ask([("Who?", passage, 1)]))
+            await asyncio.to_thread(held.began.wait, 60)
+            await asyncio.sleep(0.3)
+            waits = [batcher.expected_wait()]  # nothing is known yet
+            held.gate.set()
+            await asyncio.gather(first, read.wait())
+            held.gate.clear()
+            asked = []
+            for _ in range(3):
+                asked.append(asyncio.create_task(batcher.ask([("Who?", passage, 1)])))
+                await asyncio.sleep(0)  # it is in the queue now
+                waits.append(batcher.expected_wait())
+            held.gate.set()
+            await asyncio.gather(*asked)
+            return waits
+
+    unknown, one, *more = asyncio.run(main())
+    assert unknown == 0
+    assert one >= 0.3 * len(passage) / (PRIOR + 2 * len(passage))  # a first batch is taken with a grain of salt
+    assert more == pytest.approx([2 * one, 3 * one])

@@ -13,7 +13,7 @@ from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.reading.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error
-from rmreader.scoring.squad import exact_match
+from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies.calibration import study_calibration
 from rmreader.studies.report import save
 
@@ -27,18 +27,22 @@ def test_it_judges_the_confidences_that_ask_gives(make_reader: Any, tiny: Any, t
     report = study_calibration([str(folder)], tiny.dev, tmp_path)
     found = report.data[folder.name]
 
-    reader, sure, right = Reader.load(folder), [], []
+    reader, sure, right, exact = Reader.load(folder), [], [], []
     for paragraph, question in read_squad(tiny.dev).questions():
         (best,) = reader.ask(question.text, paragraph.context)
         sure.append(best.confidence)
-        right.append(exact_match(best.text, [reference.text for reference in question.answers]))
+        references = [reference.text for reference in question.answers]
+        right.append(f1(best.text, references))
+        exact.append(exact_match(best.text, references))
     assert found["after"]["temperature"] == 2.5
     assert found["questions"] == len(sure)
-    assert found["exact_match"] == pytest.approx(100 * np.mean(right))
+    assert found["f1"] == pytest.approx(100 * np.mean(right))
+    assert found["exact_match"] == pytest.approx(100 * np.mean(exact))
     assert found["after"]["mean_confidence"] == pytest.approx(np.mean(sure), abs=1e-5)
     assert found["after"]["expected_calibration_error"] == pytest.approx(
         expected_calibration_error(sure, right), abs=1e-4
     )
+    assert found["after"]["against_exact_match"] == pytest.approx(expected_calibration_error(sure, exact), abs=1e-4)
     assert found["before"]["mean_confidence"] > found["after"]["mean_confidence"]  # a temperature above 1 doubts more
     assert sum(one["count"] for one in found["after"]["bins"]) == len(sure)
     written = save(report, tmp_path)
