@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
-
 from rmreader.errors import UserError
 
 
@@ -166,6 +164,8 @@ T = TypeVar("T")
 
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a YAML recipe and apply ``section.key=value`` overrides to it."""
+    import yaml  # here, since the command line starts with this module and most verbs need no YAML
+
     path = Path(source)
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -180,6 +180,8 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
     """Build a recipe from plain data, such as parsed YAML or JSON, and overrides."""
+    import yaml
+
     if not isinstance(tree, Mapping):
         raise UserError(f"{where}: a recipe is a mapping of sections; see `rmreader recipe`.")
     tree = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
@@ -206,6 +208,8 @@ def to_tree(recipe: Recipe) -> dict[str, Any]:
 
 def save_recipe(recipe: Recipe, path: Path) -> None:
     """Write the recipe, every setting spelled out."""
+    import yaml
+
     tree = to_tree(recipe)
     tree["training"]["betas"] = list(recipe.training.betas)
     path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")

@@ -101,6 +101,7 @@ def test_predictions_are_in_the_official_format_and_score_as_the_reader_does(tra
     from_file = json.loads(RUN.invoke(app, ["evaluate", trained.data, str(out), "--json"]).stdout)
     from_model = json.loads(RUN.invoke(app, ["evaluate", trained.data, "--model", trained.model, "--json"]).stdout)
     assert 0 <= from_model.pop("ece") <= 1
+    assert 0 <= from_model.pop("ece_exact_match") <= 1
     assert from_model == from_file
     assert (from_file["total"], from_file["missing"]) == (8, 0)
     assert "calibration error" in RUN.invoke(app, ["evaluate", trained.data, "--model", trained.model]).stdout
