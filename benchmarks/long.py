@@ -1,9 +1,10 @@
-"""Are answers from different windows comparable? Questions whose paragraph is buried among others of its article.
+"""Long passages: questions whose paragraph is buried among others of its article.
 
-    python benchmarks/long.py --model small --data dev-v1.1.json.gz [--count 300] [--paragraphs 1 2 5 10 20]
+    python benchmarks/long.py --model small --data heldout.json.gz [--count 200] [--paragraphs 1 4 12 30]
 
-For each number of paragraphs, exact match and F1 when windows are compared by their logits (what a Reader does), by
-the probabilities that each window gives by itself, and, as the ceiling, when only the right paragraph is read.
+For each number of paragraphs, exact match and F1 of a Reader, which reads the best places of all windows once more; of
+the best span by the windows' logits, and by the probabilities each window gives by itself; and, as the ceiling, when
+only the right paragraph is read.
 """
 
 from __future__ import annotations
@@ -16,29 +17,31 @@ from _reader import arguments, show
 from rmreader import Reader
 from rmreader.data.squad import read_squad
 from rmreader.reading.asked import Asked, Decoding
-from rmreader.reading.spans import best_spans, log_softmax, span_scores
+from rmreader.reading.spans import best_spans, log_sum, span_scores
 from rmreader.scoring.squad import exact_match, f1
 
 
-def by_probability(reader: Reader, question: str, passage: str) -> str:
-    """The best span when every window's distribution counts as much as any other's."""
+def by_windows(reader: Reader, question: str, passage: str) -> tuple[str, str]:
+    """The best span when windows are compared by logits, and when by their own probabilities."""
     asked = Asked(question, passage, Decoding(reader.max_length, window=reader.window))
-    found = []
+    logits, probabilities = [], []
     for window, scores in zip(asked.windows, reader.engine.read_many(asked.pairs(), 32), strict=True):
         first = window.first - window.begin
-        start, end = log_softmax(scores.start), log_softmax(scores.end)
-        spans = span_scores(start[first : window.last - window.begin], end[first:], reader.max_length)
+        spans = span_scores(scores.start[first : window.last - window.begin], scores.end[first:], reader.max_length)
         (i,), (j,), (score,) = best_spans(spans, 1)
-        found.append((score, window.first + i, window.first + j))
-    _, i, j = max(found)
+        logits.append((score, window.first + i, window.first + j))
+        probabilities.append((score - log_sum(scores.start) - log_sum(scores.end), *logits[-1][1:]))
     tokens = asked.passage_tokens
-    return passage[tokens.starts[i] : tokens.ends[j]]
+    first_text, second_text = (
+        passage[tokens.starts[i] : tokens.ends[j]] for _, i, j in (max(logits), max(probabilities))
+    )
+    return first_text, second_text
 
 
 def main() -> None:
     more = {
-        "count": {"type": int, "default": 300},
-        "paragraphs": {"type": int, "nargs": "+", "default": [1, 2, 5, 10, 20]},
+        "count": {"type": int, "default": 200},
+        "paragraphs": {"type": int, "nargs": "+", "default": [1, 4, 12, 30]},
     }
     options = arguments(__doc__, **more)
     reader, rng = Reader.load(options.model or "small"), random.Random(1)
@@ -52,7 +55,8 @@ def main() -> None:
     chosen = rng.sample(every, min(options.count, len(every)))
     rows = []
     for count in options.paragraphs:
-        scores: dict[str, list[tuple[float, float]]] = {"logits": [], "probabilities": [], "right paragraph": []}
+        names = ("Reader", "logits", "probabilities", "right paragraph")
+        scores: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         lengths = []
         for article, paragraph, question in chosen:
             others = [other.context for other in article.paragraphs if other is not paragraph]
@@ -61,11 +65,9 @@ def main() -> None:
             text = "\n\n".join(texts)
             lengths.append(len(text.split()))
             references = [reference.text for reference in question.answers]
-            given = {
-                "logits": reader.ask(question.text, text)[0].text,
-                "probabilities": by_probability(reader, question.text, text),
-                "right paragraph": reader.ask(question.text, paragraph.context)[0].text,
-            }
+            given = dict(zip(names[1:3], by_windows(reader, question.text, text), strict=True))
+            given["Reader"] = reader.ask(question.text, text)[0].text
+            given["right paragraph"] = reader.ask(question.text, paragraph.context)[0].text
             for name, answer in given.items():
                 scores[name].append((100 * exact_match(answer, references), 100 * f1(answer, references)))
         means = {name: np.mean(values, axis=0) for name, values in scores.items()}

@@ -42,8 +42,8 @@ class Attention:
 class Explanation:
     """The attention of every round, by token.
 
-    Of a passage longer than the reader's window, the window with the best answer is explained: ``passage`` then holds
-    that window's tokens, at their places in the whole passage.
+    Of a passage longer than the reader's window, the last reading is explained: ``passage`` then holds the tokens that
+    were read again around the best answers, at their places in the whole passage.
     """
 
     question: Tokens

@@ -1,4 +1,4 @@
-"""One question while its passage is being read, window by window: what has been found, and how much weight all has."""
+"""One question while its passage is being read: in one go, or window by window and then what looked best once more."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from rmreader.reading.answers import Answer
 from rmreader.reading.engines import Engine, Pair, Scores
 from rmreader.reading.sentences import sentence_around
 from rmreader.reading.spans import best_spans, log_sum, overlaps, span_scores
-from rmreader.reading.windows import WINDOW, Window, windows
+from rmreader.reading.windows import WINDOW, Window, room, windows
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
+
+_CANDIDATES = 40  # spans of a window that may be read again
+_AROUND = 20  # tokens on either side that are read again with them
 
 
 @dataclass(frozen=True)
@@ -29,48 +32,41 @@ class Decoding:
     window: int = WINDOW
 
 
-@dataclass(frozen=True)
-class Found:
-    """A span, by its first and last token in the whole passage."""
-
-    score: float
-    near: float
-    """log Σ F1(span, this one)·exp(score / temperature) over all spans that share a word with it."""
-    start: int
-    end: int
-    window: Window
-
-
 class Asked:
     """A question and its passage.
 
-    Windows are compared by their logits, which normalising each by itself would level: p(A) is proportional to
-    exp(start(i) + end(j)) over all windows, which for a single window is p₁(i)·p₂(j).
+    Scores of different windows cannot be compared: the network was only ever taught to choose within one text. So of a
+    passage in several windows, the surroundings of the spans with the highest logits, as many as one window holds, are
+    read once more, as one text. Answers, scores and confidences are those of this last reading.
 
     The confidence of an answer is the F1 to expect of it: its overlap with every span that may be the right one,
     weighted by p at the reader's temperature. Doubt about an answer's bounds then costs less than a rival elsewhere.
     """
 
-    def __init__(self, question: str, passage: str, decoding: Decoding, keep: bool = False) -> None:
-        """``keep``: remember the score of every span, for calibration."""
-        self.question, self.passage, self.decoding, self.keep = question, passage, decoding, keep
+    def __init__(self, question: str, passage: str, decoding: Decoding) -> None:
+        self.question, self.passage, self.decoding = question, passage, decoding
         self.question_tokens, self.passage_tokens = tokenize(question), tokenize(passage)
         if len(self.question_tokens) > MAX_QUESTION:
             raise UserError(
                 f"the question has {len(self.question_tokens):,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
         length = len(self.passage_tokens) if len(self.question_tokens) else 0
+        self.places = np.arange(length)  # the tokens of the passage that are being read
         self.windows = windows(length, decoding.max_length, decoding.window)
-        self.found: list[Found] = []
-        self.kept: list[tuple[int, NDArray[np.float64]]] = []  # first word, ``span_scores`` from there on
+        self.spans: NDArray[np.float64] | None = None  # ``span_scores`` of the last reading
         self._read = 0
-        self._weight = -np.inf  # log of the sum over windows of Z₁·Z₂, which makes scores log-probabilities
-        self._tempered = -np.inf  # log Σ exp(score / temperature) over every span that may be an answer
+        self._weight = 0.0  # log Z₁·Z₂, which makes scores log-probabilities
+        self._best: list[tuple[float, int, int]] = []  # of earlier readings: score, first and last token
 
     @property
     def complete(self) -> bool:
-        """Whether every window has been read."""
-        return self._read == len(self.windows)
+        """Whether there is nothing (more) to read."""
+        return self.spans is not None or not self.windows
+
+    @property
+    def again(self) -> bool:
+        """Whether all windows were read and the last reading is due."""
+        return len(self._best) > 0 and len(self.windows) == 1 and not self.complete
 
     def pairs(self) -> Iterator[Pair]:
         """What is to be read, window by window."""
@@ -78,65 +74,79 @@ class Asked:
 
     def pair(self, window: Window) -> Pair:
         """One window to read."""
-        tokens, text = self.passage_tokens, self.passage
-        if len(self.windows) > 1:
-            text = text[int(tokens.starts[window.begin]) : int(tokens.ends[window.end - 1])]
-        return Pair(self.question, text, self.question_tokens.words, tokens.words[window.begin : window.end])
+        words = self.part(window).words
+        whole = len(words) == len(self.passage_tokens)
+        return Pair(self.question, self.passage if whole else " ".join(words), self.question_tokens.words, words)
 
     def part(self, window: Window) -> Tokens:
         """The tokens of one window."""
-        here, tokens = slice(window.begin, window.end), self.passage_tokens
-        return Tokens(tokens.words[here], tokens.starts[here], tokens.ends[here])
+        tokens, here = self.passage_tokens, self.places[window.begin : window.end]
+        return Tokens([tokens.words[k] for k in here.tolist()], tokens.starts[here], tokens.ends[here])
 
-    def add(self, scores: Scores, top: int) -> None:
+    def add(self, scores: Scores) -> None:
         """Take in what the engine says about the next window."""
         window = self.windows[self._read]
         self._read += 1
         first = window.first - window.begin
         own, ends = scores.start[first : window.last - window.begin], scores.end[first:]
         spans = span_scores(own, ends, self.decoding.max_length)
-        for start, end, score in zip(*(part.tolist() for part in best_spans(spans, top)), strict=True):
-            near = self._near(scores, first + start, first + end)
-            self.found.append(Found(score, near, window.first + start, window.first + end, window))
-        self.found = sorted(self.found, key=lambda one: -one.score)[:top]  # of equals the earlier stays first
-        self._weight = float(np.logaddexp(self._weight, log_sum(own) + log_sum(scores.end)))
-        self._tempered = float(np.logaddexp(self._tempered, log_sum(spans.ravel() / self.decoding.temperature)))
-        if self.keep:
-            self.kept.append((window.first, spans))
+        if len(self.windows) > 1:
+            found = zip(*(part.tolist() for part in best_spans(spans, _CANDIDATES)), strict=True)
+            self._best += [(score, window.first + start, window.first + end) for start, end, score in found]
+            if self._read == len(self.windows):
+                self._choose()
+            return
+        reach = np.arange(spans.shape[1])
+        to = np.minimum(np.arange(len(spans))[:, None] + reach, len(spans) - 1)
+        spans[self.places[to] - self.places[:, None] > reach] = -np.inf  # no answer has a gap in it
+        self.spans = spans
+        self._weight = log_sum(scores.start) + log_sum(scores.end)
 
-    def _near(self, scores: Scores, start: int, end: int) -> float:
-        """``Found.near`` of a span of the window that was just read."""
-        longest = self.decoding.max_length
-        first = max(0, start - longest + 1)
-        around = span_scores(scores.start[first : end + 1], scores.end[first:], longest)
+    def _choose(self) -> None:
+        """Read again what stands around the best spans, until one window is full."""
+        left, chosen = room(self.decoding.max_length, self.decoding.window), np.zeros(len(self.places), bool)
+        for _, start, end in sorted(self._best, key=lambda one: (-one[0], one[1:])):
+            around = chosen[max(0, start - _AROUND) : end + 1 + _AROUND]
+            left -= len(around) - int(around.sum())
+            if left < 0:
+                break
+            around[:] = True
+        self.places, self._read = np.flatnonzero(chosen), 0
+        self.windows = [Window(0, len(self.places), 0, len(self.places))]
+
+    def answers(self, top: int, min_confidence: float = 0.0) -> list[Answer]:
+        """The best answers, best first, none surer than the one before it."""
+        if self.spans is None:
+            return []
+        answers: list[Answer] = []
+        confidence, every = 1.0, log_sum(self.spans.ravel() / self.decoding.temperature)
+        for start, end, score in zip(*(part.tolist() for part in best_spans(self.spans, top)), strict=True):
+            confidence = min(confidence, float(np.exp(self._near(start, end) - every)))
+            if confidence >= min_confidence:
+                begin = int(self.passage_tokens.starts[self.places[start]])
+                stop = int(self.passage_tokens.ends[self.places[end]])
+                text, sentence = self.passage[begin:stop], sentence_around(self.passage, begin, stop)
+                answers.append(Answer(text, begin, stop, score - self._weight, confidence, sentence))
+        return answers
+
+    def _near(self, start: int, end: int) -> float:
+        """log Σ F1(span, this one)·exp(score / temperature) over all spans that share a word with this one."""
+        assert self.spans is not None
+        first = max(0, start - self.decoding.max_length + 1)
+        around = self.spans[first : end + 1]
         share = np.log(np.maximum(overlaps(first, around.shape, start, end), 1e-300))
         return log_sum((around / self.decoding.temperature + share).ravel())
 
     def spread(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where ``keep`` is set: the score of every span, and its overlap with the best one."""
-        nothing = np.empty(0)
-        scores, shares = [nothing], [nothing]
-        for first, spans in self.kept:
-            real = np.isfinite(spans)
-            scores.append(spans[real])
-            shares.append(overlaps(first, spans.shape, self.found[0].start, self.found[0].end)[real])
-        return np.concatenate(scores), np.concatenate(shares)
-
-    def answers(self, min_confidence: float = 0.0) -> list[Answer]:
-        """The answers found, best first, none surer than the one before it."""
-        answers: list[Answer] = []
-        confidence = 1.0
-        for one in self.found:
-            confidence = min(confidence, float(np.exp(one.near - self._tempered)))
-            if confidence >= min_confidence:
-                start, end = int(self.passage_tokens.starts[one.start]), int(self.passage_tokens.ends[one.end])
-                sentence = sentence_around(self.passage, start, end)
-                text = self.passage[start:end]
-                answers.append(Answer(text, start, end, one.score - self._weight, confidence, sentence))
-        return answers
+        """The score of every span, and its overlap with the best one."""
+        if self.spans is None:
+            return np.empty(0), np.empty(0)
+        (start,), (end,), _ = best_spans(self.spans, 1)
+        real = np.isfinite(self.spans)
+        return self.spans[real], overlaps(0, self.spans.shape, int(start), int(end))[real]
 
 
-def read_all(engine: Engine, questions: Iterable[Asked], top: int, batch_size: int) -> Iterator[Asked]:
+def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Iterator[Asked]:
     """Read every question, several at a time, and give them back in order when they are complete."""
     waiting: deque[Asked] = deque()
 
@@ -148,7 +158,9 @@ def read_all(engine: Engine, questions: Iterable[Asked], top: int, batch_size: i
     for scores in engine.read_many(flow(), batch_size):
         while waiting[0].complete:  # nothing to read in it
             yield waiting.popleft()
-        waiting[0].add(scores, top)
+        waiting[0].add(scores)
+        if waiting[0].again:
+            waiting[0].add(engine.read(waiting[0].pair(waiting[0].windows[0])))
         if waiting[0].complete:
             yield waiting.popleft()
     yield from waiting

@@ -64,42 +64,40 @@ class Reader:
         """
         asked = self._asked(question, passage)
         if len(asked.windows) == 1:
-            asked.add(self.engine.read(asked.pair(asked.windows[0])), top)
+            asked.add(self.engine.read(asked.pair(asked.windows[0])))
         else:
-            (asked,) = read_all(self.engine, [asked], top, 32)
-        return asked.answers(min_confidence)
+            (asked,) = read_all(self.engine, [asked], 32)
+        return asked.answers(top, min_confidence)
 
     def ask_many(
         self, pairs: Iterable[tuple[str, str]], *, top: int = 1, min_confidence: float = 0.0, batch_size: int = 32
     ) -> Iterator[list[Answer]]:
         """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs."""
-        for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), top, batch_size):
-            yield asked.answers(min_confidence)
+        for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), batch_size):
+            yield asked.answers(top, min_confidence)
 
     def explain(self, question: str, passage: str) -> Explanation:
         """E and B of every round as the attentions they give, by token."""
         asked = self._asked(question, passage)
         if not asked.windows:
             return Explanation(asked.question_tokens, asked.passage_tokens, [])
-        window = asked.windows[0]
         if len(asked.windows) > 1:
-            (asked,) = read_all(self.engine, [asked], 1, 32)
-            window = asked.found[0].window
-        rounds = [Attention(_attention(E), _attention(B)) for E, B in self.engine.attend(asked.pair(window))]
-        return Explanation(asked.question_tokens, asked.part(window), rounds)
+            (asked,) = read_all(self.engine, [asked], 32)
+        last = asked.windows[0]
+        rounds = [Attention(_attention(E), _attention(B)) for E, B in self.engine.attend(asked.pair(last))]
+        return Explanation(asked.question_tokens, asked.part(last), rounds)
 
     def spreads(
         self, pairs: Iterable[tuple[str, str]]
     ) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
         """For each (question, passage) the best answer's text, the scores of all spans, unnormalised, and their
         overlaps with it: what confidences are made of. Empty where there is nothing to read."""
-        questions = (self._asked(*pair, keep=True) for pair in pairs)
-        for asked in read_all(self.engine, questions, 1, 32):
-            best = [answer.text for answer in asked.answers()]
+        for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), 32):
+            best = [answer.text for answer in asked.answers(1)]
             yield best[0] if best else "", *asked.spread()
 
-    def _asked(self, question: str, passage: str, keep: bool = False) -> Asked:
-        return Asked(question, passage, Decoding(self.max_length, self.temperature, self.window), keep)
+    def _asked(self, question: str, passage: str) -> Asked:
+        return Asked(question, passage, Decoding(self.max_length, self.temperature, self.window))
 
 
 def _attention(logits: NDArray[np.float32]) -> NDArray[np.float32]:

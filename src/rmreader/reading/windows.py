@@ -18,14 +18,18 @@ class Window:
     last: int
 
 
+def room(max_length: int, window: int = WINDOW) -> int:
+    """Tokens read at once: the window, but enough that no less than half of it is new text."""
+    return max(window, 4 * (max_length + CONTEXT))
+
+
 def windows(length: int, max_length: int, window: int = WINDOW) -> list[Window]:
     """Windows over ``length`` tokens for answers of up to ``max_length``: one where all fits.
 
     Every start belongs to exactly one window, so no answer is given twice; the whole answer lies in that window, with
     ``CONTEXT`` tokens on either side unless the passage itself ends there.
     """
-    margin = max_length + CONTEXT
-    window = max(window, 4 * margin)  # no less than half of a window is new text
+    margin, window = max_length + CONTEXT, room(max_length, window)
     if length <= window:
         return [Window(0, length, 0, length)] if length else []
     shared = 2 * margin  # by two neighbours; the later one answers from the middle of it
