@@ -108,12 +108,18 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 def test_control_c_is_status_130(tmp_path: Path) -> None:
     pipe = tmp_path / "passage"
     os.mkfifo(pipe)
-    process = subprocess.Popen(
-        [*COMMAND, "ask", "--passage", str(pipe), "Who?"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background may ignore it
-    )
+    # a job in the background inherits that SIGINT is ignored, so the command is told to heed it
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [
+        sys.executable,
+        "-c",
+        f"{heed}; from rmreader.cli import main; main()",
+        "ask",
+        "--passage",
+        str(pipe),
+        "Who?",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     writer = _open_once_read(pipe)  # from here on the command waits for the passage
     process.send_signal(signal.SIGINT)
     out, complaint = process.communicate(timeout=60)
