@@ -72,6 +72,7 @@ def invent(size: int, seed: int) -> Batch[Tensor]:
 
 def learner(overrides: Sequence[str]) -> Learner:
     recipe: Recipe = recipe_from({}, ["training.ema=0.999", *(o for o in overrides if "=" in o)])
+    torch.set_float32_matmul_precision("high" if recipe.training.precision == "bf16" else "highest")  # as in training
     torch.manual_seed(1)
     network = Network(recipe.network, recipe.inputs, Sizes(VECTORS, CHARACTERS, 1)).to(DEVICE)
     made = Learner(network, recipe)
@@ -167,10 +168,10 @@ def breakdown(size: int, overrides: Sequence[str], steps: int = 3) -> list[dict[
     return kernels
 
 
-def member(seconds: float, begin: float, size: int) -> None:
+def member(seconds: float, begin: float, size: int, overrides: Sequence[str]) -> None:
     """One of several trainings at once: replayed steps from the agreed moment on, for so long."""
     batches = [invent(size, seed) for seed in range(3)]
-    _, act = stepper(WAYS["fused bf16, replayed"])
+    _, act = stepper(overrides)
     for batch in batches:
         act(batch)
     torch.cuda.synchronize()
@@ -186,18 +187,10 @@ def member(seconds: float, begin: float, size: int) -> None:
     print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done, "late": late}))
 
 
-def members(count: int, size: int, ready: float, seconds: float = 4.0) -> dict[str, Any]:
+def members(count: int, size: int, ready: float, compiled: bool, seconds: float = 4.0) -> dict[str, Any]:
     """So many trainings side by side: milliseconds a step of each."""
-    command = [
-        sys.executable,
-        __file__,
-        "--member",
-        str(seconds),
-        "--at",
-        str(time.time() + ready),
-        "--batch",
-        str(size),
-    ]
+    command = [sys.executable, __file__, "--member", str(seconds), "--at", str(time.time() + ready)]
+    command += ["--batch", str(size), *["--compile"] * compiled]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
     answers = [process.communicate()[0].strip().splitlines() for process in running]
     found = [json.loads(lines[-1]) for lines in answers if lines]
@@ -216,6 +209,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batch", default="48,64", help="sizes of batches")
     parser.add_argument("--compile", action="store_true", help="also with compiled blocks")
+    parser.add_argument("--only", default="", help="only the ways whose name holds this text")
     parser.add_argument("--members", default="", help="numbers of trainings side by side")
     parser.add_argument("--ready", type=float, default=25.0, help="seconds that they get to start in")
     parser.add_argument("--repeats", type=int, default=20)
@@ -227,13 +221,17 @@ def main() -> int:
         print("benchmarks/step.py: no GPU here.", file=sys.stderr)
         return 1
     sizes = [int(size) for size in options.batch.split(",")]
-    if options.member is not None:
-        member(options.member, options.at, sizes[0])
-        return 0
     ways = WAYS | (COMPILED if options.compile else {})
+    fastest = list(ways.values())[-1]
+    if options.member is not None:
+        member(options.member, options.at, sizes[0], fastest)
+        return 0
+    ways = {name: way for name, way in ways.items() if options.only in name}
     rows = [row for size in sizes for row in table(size, ways, options.repeats)]
-    kernels = breakdown(sizes[0], list(ways.values())[-1])
-    crowd = [members(int(count), sizes[0], options.ready) for count in options.members.split(",") if count]
+    kernels = breakdown(sizes[0], fastest)
+    crowd = [
+        members(int(count), sizes[0], options.ready, options.compile) for count in options.members.split(",") if count
+    ]
     print(f"\n{torch.cuda.get_device_name()}, torch {torch.__version__}")
     if options.json:
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}

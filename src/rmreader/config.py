@@ -26,7 +26,7 @@ class Inputs:
     """What the encoder is told about each word (design: Encoder)."""
 
     vectors: str = "pieces"
-    """Word vectors: the name of a shipped subword table, a table's path (.safetensors), or a GloVe file (.txt, .gz)."""
+    """Word vectors: a shipped subword table's name, a table (.safetensors) or GloVe file (.txt, .gz), or empty for none."""
     characters: bool = True
     """Character BiLSTM over the letters of each word."""
     character_size: int = 50
@@ -42,11 +42,11 @@ class Inputs:
     contextual: str = ""
     """Contextual vectors: empty for none, 'elmo:FOLDER', or a Hugging Face encoder's folder or name."""
     contextual_mode: Literal["frozen", "tuned"] = "frozen"
-    """'frozen': a scalar mix over all layers, computed once per text; 'tuned': trained along, with its own rate."""
+    """A scalar mix over all layers of an encoder 'frozen' (run once per text) or 'tuned' along, at a rate of its own."""
     contextual_pairing: Literal["apart", "together"] = "apart"
     """Question and passage encoded each alone, or as one pair so that the encoder itself compares them."""
     contextual_layer_dropout: float = 0.0
-    """Chance that a layer is left out in a training step: of the mix if frozen, skipped on the way up if tuned."""
+    """Chance that a layer is left out in a training step: of the mix and, if tuned, on the way up too."""
     contextual_cache: Literal["disk", "memory", "none"] = "disk"
     """Frozen contextual vectors: computed once and kept on disk, once a run and kept in memory, or for every batch."""
 

@@ -100,6 +100,24 @@ def test_the_encoder_learns_at_its_own_rate(tiny: Any, bert: Path, tmp_path: Pat
     assert moved[1e-3] > 1e-4
 
 
+def test_tuning_starts_from_a_reader_with_frozen_vectors(tiny: Any, bert: Path, tmp_path: Path) -> None:
+    run(tiny, tmp_path / "frozen", f"inputs.contextual={bert}")
+    frozen, _, _ = readerfolder.load_network(tmp_path / "frozen" / "best")
+    settings = (f"inputs.contextual={bert}", *MODES["apart"], f"training.init={tmp_path / 'frozen'}")
+    setup = tiny.setup(tmp_path / "tuned", *settings)
+    ours = setup.network.state_dict()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in frozen.state_dict().items())
+    pretrained = Extras(setup.recipe.inputs, CPU).tuned
+    assert pretrained is not None
+    assert all(torch.equal(ours[f"contextual.{name}"], w) for name, w in pretrained.state_dict().items())
+    # read apart, without dropout, the two are the same network
+    extras = Extras(tiny.recipe(f"inputs.contextual={bert}").inputs, CPU, tmp_path / "cache")
+    feeds = setup.train, Feed(setup.train.encoded, setup.lexicon, CPU, None, 400, extras)
+    tuned, same = (feed.fill(next(feed.batches([np.array([0, 5])]))[1]) for feed in feeds)
+    gap = setup.network.eval()(tuned).log_p1 - frozen(same).log_p1
+    assert gap.abs().max() < 0.02  # frozen vectors are kept in half precision
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_stopped_and_resumed_runs_end_in_the_same_bits(
     tiny: Any, bert: Path, tmp_path: Path, stop_after: Callable[[int], Any], mode: str

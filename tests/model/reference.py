@@ -283,8 +283,7 @@ class Word:
     trained: int = 0  # row of the trained vectors, 0 for none
     pos: int = 0
     ner: int = 0
-    layers: Matrix | None = None  # a frozen contextual encoder's layers
-    tuned: Vector | None = None  # a tuned one's vector
+    layers: Matrix | None = None  # a contextual encoder's layers
 
 
 @dataclass
@@ -311,8 +310,6 @@ def input_vector(word: Word, other: Sequence[Word], p: EncoderWeights) -> Vector
     if p.mix is not None and word.layers is not None:
         shares = softmax(list(p.mix))
         parts.append(p.mix_gamma * sum(s * layer for s, layer in zip(shares, word.layers, strict=True)))
-    if word.tuned is not None:
-        parts.append(word.tuned)
     return np.concatenate(parts)
 
 

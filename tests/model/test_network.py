@@ -84,29 +84,29 @@ def test_int32_indices_and_half_precision_vectors_read_the_same() -> None:
 
 
 class Tuned(nn.Module):
-    """Stands for a tuned encoder: a trained vector for every word row."""
+    """Stands for a tuned encoder: three trained layers for every word row."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = nn.Embedding(40, 5)
+        self.table = nn.Parameter(torch.randn(40, 3, 5))
 
     def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
-        return self.table(batch.question), self.table(batch.context)
+        return self.table[batch.question], self.table[batch.context]
 
 
 def test_a_tuned_encoder_fills_the_contextual_slot_and_is_trained_along() -> None:
     torch.manual_seed(3)
-    network = Network(CONFIG, INPUTS, replace(SIZES, contextual_size=5), Tuned()).double().eval()
+    network = Network(CONFIG, INPUTS, replace(SIZES, contextual_layers=3, contextual_size=5), Tuned()).double().eval()
     examples = make_examples(3, LENGTHS)
     batch = make_batch(examples)
     pointers = network(batch)
     (pointers.log_p1[:, 0] + pointers.log_p2[:, 0]).sum().backward()
-    table = network.contextual.table.weight  # type: ignore[union-attr]
+    table = network.contextual.table  # type: ignore[union-attr]
     assert table.grad[batch.context[0, 0]].abs().sum() > 0
     for k, e in enumerate(examples):
         for text, rows in ((e.question, batch.question), (e.context, batch.context)):
             for t, word in enumerate(text):
-                word.tuned = table[rows[k, t]].detach().numpy()
+                word.layers = table[rows[k, t]].detach().numpy()
         expected = reference.read(e.question, e.context, network_weights(network, CONFIG))
         np.testing.assert_allclose(pointers.log_p2[k, : len(e.context)].detach(), np.log(expected.p2), atol=1e-10)
 

@@ -81,7 +81,7 @@ def test_frozen_vectors_do_not_depend_on_batch_mates(folder: Path) -> None:
     assert torch.equal(encoder.encode(table, texts), torch.cat(alone))  # to the last bit
     laid = lay_out_alone(encoder.pieces, table, texts)
     pieces, types, mask = (torch.from_numpy(array) for array in (laid.pieces, laid.types, laid.mask))
-    together = encoder.transformer(pieces, types, mask, all_layers=True).flatten(0, 1)
+    together = encoder.transformer(pieces, types, mask).flatten(0, 1)
     for places, rows, expected in zip(laid.places, texts, alone, strict=True):
         assert (together[places[: len(rows)]] - expected).abs().max() < TOLERANCE
 
@@ -135,14 +135,14 @@ def tuned(folder: Path, **changes: object) -> tuple[TunedEncoder, Pieces]:
     return encoder.eval(), pieces
 
 
-def test_tuned_apart_starts_from_the_frozen_top_layer(folder: Path) -> None:
+def test_tuned_apart_starts_from_the_frozen_layers(folder: Path) -> None:
     frozen = FrozenTransformer(folder)
     encoder, pieces = tuned(folder)
     questions, contexts = [text(0, 6), text(1, 11)], [text(2, 300), text(3, 40)]
     found = encoder(batch_of(pieces, questions, contexts, "apart", more=3))
     for vectors, texts in zip(found, (questions, contexts), strict=True):
         for row, rows in zip(vectors, texts, strict=True):
-            expected = frozen.encode(frozen.table(VOCABULARY), [rows])[:, -1]
+            expected = frozen.encode(frozen.table(VOCABULARY), [rows])
             assert (row[: len(rows)] - expected).abs().max() < TOLERANCE
             assert row[len(rows) :].abs().sum() == 0
 
@@ -155,7 +155,7 @@ def test_tuned_together_is_hugging_face_on_the_pair(folder: Path) -> None:
     a, b = pieces.pair.types
     ids = [*before, *ids_q, *between, *ids_c, *after]
     types = [a] * (len(before) + len(ids_q) + len(between)) + [b] * (len(ids_c) + len(after))
-    expected = theirs(folder, ids, types)[-1]
+    expected = torch.stack(list(theirs(folder, ids, types)), dim=1)
     found_q, found_c = encoder(batch_of(pieces, [question], [context], "together", more=4))
     assert (found_q[0, :6] - expected[first_q + len(before)]).abs().max() < TOLERANCE
     assert (found_c[0, :20] - expected[first_c + len(before) + len(ids_q) + len(between)]).abs().max() < TOLERANCE
@@ -201,7 +201,7 @@ def test_a_layer_is_skipped_now_and_then_in_training_only(bert: Path) -> None:
     assert torch.equal(encoder(batch)[0], tuned(bert)[0](batch)[0])
     torch.manual_seed(0)
     encoder.train()
-    seen = {tuple(encoder(batch)[1].detach().flatten()[:4].mul(1e3).round().tolist()) for _ in range(40)}
+    seen = {tuple(encoder(batch)[1][0, 0, -1].detach()[:4].mul(1e3).round().tolist()) for _ in range(40)}
     assert len(seen) == 4  # none, one, the other, both: two layers
 
 
@@ -214,8 +214,8 @@ def test_a_training_step_never_looks_at_what_it_computed(folder: Path, pairing: 
         fake = batch.map(mode.from_tensor)
         question, context = encoder.train()(fake)
         (question.sum() + context.sum()).backward()
-    assert question.shape == (*batch.question.shape, 32)
-    assert context.shape == (*batch.context.shape, 32)
+    assert question.shape == (*batch.question.shape, encoder.layers, 32)
+    assert context.shape == (*batch.context.shape, encoder.layers, 32)
 
 
 def test_only_the_shape_is_read_where_a_reader_brings_weights(bert: Path, tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ def glove(tmp_path: Path) -> Path:
     return path
 
 
+def test_without_vectors_a_word_is_its_characters_alone(tmp_path: Path) -> None:
+    lexicon = Lexicon.build(TRAINING, Inputs(vectors=""))
+    lexicon.save(tmp_path)
+    for one in (lexicon, Lexicon.load(tmp_path)):
+        rows = one.look_up(["sea", "seas"])
+        assert rows.vectors.shape == (3, 0)
+        assert rows.characters[1, :3].all()
+
+
 @settings(max_examples=300, deadline=None)
 @given(words=ANY_WORDS)
 def test_rows_say_what_the_words_are(lexicon: Lexicon, words: list[str]) -> None:

@@ -44,7 +44,7 @@ class Shape:
     entities: tuple[str, ...] = ()
     """Entity labels in the order of their ids."""
     layers: int = 0
-    """Layers of a frozen encoder."""
+    """Layers of the encoder."""
     size: int = 0
     """Width of the contextual vectors."""
     fingerprint: str = ""
@@ -97,7 +97,7 @@ class Extras:
         encoder = self.frozen or self.tuned
         return Shape(
             entities=self.tagger.entities if self.tagger else (),
-            layers=self.frozen.layers if self.frozen else 0,
+            layers=encoder.layers if encoder else 0,
             size=encoder.size if encoder else 0,
             fingerprint=self.frozen.fingerprint if self.frozen else "",
         )

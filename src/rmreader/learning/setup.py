@@ -74,6 +74,9 @@ def prepare(
     torch.manual_seed(recipe.training.seed)
     network = readerfolder.make_network(recipe, lexicon, extras.shape, extras.tuned)
     if weights is not None:
+        if network.contextual is not None and not part(weights, "contextual."):
+            # from a reader with frozen vectors: their encoder begins as it is
+            weights |= {f"contextual.{name}": tensor for name, tensor in network.contextual.state_dict().items()}
         readerfolder.load_weights(network, weights, f"training.init={recipe.training.init}")
     graphs = device.type == "cuda" and recipe.training.graphs
     pad = Padding(**_SHAPES, characters=lexicon.max_characters) if graphs else None

@@ -1,5 +1,5 @@
-"""Contextual vectors of our words, from ELMo or a transformer: frozen (every layer, computed once per text) or tuned
-(the top layer, trained along with the network)."""
+"""Contextual vectors of our words, every layer, from ELMo or a transformer: frozen (computed once per text) or tuned
+(trained along with the network)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FrozenTransformer(nn.Module):
     def _encode(self, table: PieceTable, texts: list[NDArray[Any]], device: torch.device) -> Tensor:
         laid = lay_out_alone(self.pieces, table, texts)
         pieces, types, mask = (torch.from_numpy(array).to(device) for array in (laid.pieces, laid.types, laid.mask))
-        every: Tensor = self.transformer(pieces, types, mask, all_layers=True).flatten(0, 1)
+        every: Tensor = self.transformer(pieces, types, mask).flatten(0, 1)
         places = np.concatenate([row[: len(text)] for row, text in zip(laid.places, texts, strict=True)])
         return every[torch.from_numpy(places).to(device)]
 
@@ -115,10 +115,10 @@ class TunedEncoder(nn.Module):
     def __init__(self, transformer: Transformer) -> None:
         super().__init__()
         self.transformer = transformer
-        self.size = transformer.size
+        self.layers, self.size = transformer.layers, transformer.size
 
     def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
-        """The vectors of the question's and of the context's words, [B, n, size] and [B, m, size]; zero at padding."""
+        """The layers of the question's and of the context's words, [B, n, layers, size] each; zero at padding."""
         if batch.pieces is None or batch.piece_mask is None:
             raise ValueError("this network reads pieces, and the batch has none")
         assert batch.question_pieces is not None
@@ -131,9 +131,9 @@ class TunedEncoder(nn.Module):
 
 
 def _pick(vectors: Tensor, places: Tensor, words: Tensor) -> Tensor:
-    """[places, size] at [B, n] -> [B, n, size]. ``index_select``: its gradient needs no sorting."""
-    picked = vectors.index_select(0, places.flatten()).view(*places.shape, -1)
-    return picked * (words != 0).unsqueeze(-1)
+    """[places, …] at [B, n] -> [B, n, …]. ``index_select``: its gradient needs no sorting."""
+    picked = vectors.index_select(0, places.flatten()).view(*places.shape, *vectors.shape[1:])
+    return picked * (words != 0)[..., None, None]
 
 
 def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEncoder, Pieces]:

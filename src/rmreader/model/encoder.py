@@ -30,7 +30,7 @@ class Sizes:
     ner_tags: int = 0
     """Entity tags."""
     contextual_layers: int = 0
-    """Layers of a frozen contextual encoder."""
+    """Layers of a contextual encoder, frozen or tuned."""
     contextual_size: int = 0
     """Width of the contextual vectors, frozen or tuned."""
 
@@ -76,17 +76,15 @@ class Encoder(nn.Module):
         context_mask: Tensor,
         contextual: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The batch, its true words, and a tuned encoder's vectors if there is one -> V [B, n, 2d] and U [B, m, 2d]."""
+        """The batch, its true words, and a tuned encoder's layers if there is one -> V [B, n, 2d] and U [B, m, 2d]."""
         words = self._words(batch)
         matches: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.exact_match:
             keys = batch.words.keys
             matches = exact_match(keys[batch.question], keys[batch.context], question_mask, context_mask)
-        if contextual is None and self.mix is not None:
-            contextual = self.mix(_given(batch.question_layers)), self.mix(_given(batch.context_layers))
-        question_vectors, context_vectors = contextual or (None, None)
-        Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_vectors)
-        C = self._inputs(words, batch.context, matches[1], batch.context_tags, context_vectors)
+        question_layers, context_layers = contextual or (batch.question_layers, batch.context_layers)
+        Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_layers)
+        C = self._inputs(words, batch.context, matches[1], batch.context_tags, context_layers)
         V, _ = self.lstm(self.drop(Q), batch.question_lengths)
         U, _ = self.lstm(self.drop(C), batch.context_lengths)
         return V, U
@@ -102,7 +100,7 @@ class Encoder(nn.Module):
         return [vectors, self.characters(words.characters, words.lengths)]
 
     def _inputs(
-        self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, contextual: Tensor | None
+        self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, layers: Tensor | None
     ) -> Tensor:
         """The input vectors x of one text, [B, T, width]; rows [B, T] are those of its words."""
         parts = [_rows(table, rows) for table in words]
@@ -111,8 +109,8 @@ class Encoder(nn.Module):
         if self.pos is not None and self.ner is not None:
             pos, ner = _given(tags).unbind(dim=-1)
             parts += [self.pos(pos), self.ner(ner)]
-        if contextual is not None:
-            parts.append(contextual)
+        if self.mix is not None:
+            parts.append(self.mix(_given(layers)))
         return torch.cat(parts, dim=-1)
 
 

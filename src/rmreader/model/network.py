@@ -29,8 +29,8 @@ class Pointers:
 class Network(nn.Module):
     """The whole network, from a batch of words to the pointers.
 
-    ``contextual`` is a tuned encoder: called with the batch it gives the vectors of the question's and of the
-    context's words, [B, n, size] and [B, m, size]. Frozen ones come in the batch, as layers.
+    ``contextual`` is a tuned encoder: called with the batch it gives the layers of the question's and of the
+    context's words, [B, n, layers, size] and [B, m, layers, size]. A frozen one's come in the batch.
     """
 
     def __init__(

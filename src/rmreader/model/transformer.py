@@ -30,15 +30,12 @@ class Transformer(nn.Module):
             for layer in _stack(model, self.layers - 1):
                 layer.register_forward_hook(self._maybe_skip)
 
-    def forward(self, pieces: Tensor, types: Tensor | None, mask: Tensor, all_layers: bool = False) -> Tensor:
-        """[R, s] each -> the top layer [R, s, size], or every layer [R, s, layers, size]."""
+    def forward(self, pieces: Tensor, types: Tensor | None, mask: Tensor) -> Tensor:
+        """[R, s] each -> every layer [R, s, layers, size]."""
         types = torch.zeros_like(pieces) if types is None or self.segments < 2 else types
         extra = {"token_type_ids": types} if self.takes_types else {}
-        output = self.model(input_ids=pieces, attention_mask=mask.long(), output_hidden_states=all_layers, **extra)
-        if all_layers:
-            return torch.stack(output.hidden_states, dim=2)
-        top: Tensor = output.last_hidden_state
-        return top
+        output = self.model(input_ids=pieces, attention_mask=mask.long(), output_hidden_states=True, **extra)
+        return torch.stack(output.hidden_states, dim=2)
 
     def _maybe_skip(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         """LayerDrop, drawn on the device so that a captured graph draws anew at each replay."""

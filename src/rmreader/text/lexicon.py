@@ -60,6 +60,9 @@ class Lexicon:
             for letter in word:
                 letters[letter] += count
         characters = [ord(letter) for letter, _ in sorted(letters.items(), key=lambda pair: (-pair[1], pair[0]))]
+        if not inputs.vectors:
+            nothing = SubwordTable(["[UNK]"], np.zeros((1, 0), np.int8), np.zeros(1, np.float32))
+            return cls(nothing, characters, inputs.max_characters)
         if not inputs.vectors.endswith((".txt", ".gz")):
             return cls(SubwordTable.load(inputs.vectors), characters, inputs.max_characters)
         known = read_glove(inputs.vectors, {*counts, *also})
