@@ -50,9 +50,9 @@ class Held:
         self.reader, self.gate, self.began, self.batches = reader, threading.Event(), threading.Event(), []
 
     def ask_many(self, pairs: Any, *, top: int = 1, batch_size: int = 32) -> Iterator[Any]:
+        pairs = list(pairs)
         self.began.set()
         assert self.gate.wait(60)
-        pairs = list(pairs)
         self.batches.append(len(pairs))
         return self.reader.ask_many(pairs, top=top, batch_size=batch_size)
 

@@ -1,7 +1,8 @@
 """One reader, many askers: questions that wait together are read together, in one worker thread.
 
-The event loop never runs the network. While a batch is being read, arrivals queue up and form the next one, so
-batches grow with the load by themselves and a lone question is never held back.
+The event loop never runs the network. While questions are read, arrivals queue up, and when the reader asks for more
+they join those it is still busy with: batches grow with the load by themselves, no processor waits for the end of one,
+and a lone question is never held back.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -66,7 +68,8 @@ class Batcher:
         self.reader, self.settings, self.observe = reader, settings, observe
         self.pending: list[Job] = []  # in order of arrival
         self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
-        self._running: list[Job] = []
+        self._running: list[Job] = []  # in the order in which they are read
+        self._since = 0.0  # when the pace was last judged
         self._seconds, self._characters = 0.0, PRIOR  # spent on what was read lately; nothing is refused on a whim
         self._wanted = 1  # how many questions the next batch waits for
         self._ripe = asyncio.Event()
@@ -135,16 +138,46 @@ class Batcher:
             await self._gather()
             if not self.pending:  # dropped while waiting
                 continue
-            batch = self._running = take(self.pending, self.settings.batch, self.settings.batch_characters)
-            began = perf_counter()
-            await loop.run_in_executor(self._pool, work, self.reader, batch, loop)
-            seconds = perf_counter() - began
-            self._running = []
-            size = sum(job.size for job in batch)
-            fade = LATELY / (LATELY + size)
-            self._seconds, self._characters = self._seconds * fade + seconds, self._characters * fade + size
-            self._wanted = min(max(len(batch), len(self.pending)), self.settings.batch)
-            self.observe(len(batch), seconds)
+            self._since = perf_counter()
+            self._running = take(self.pending, self.settings.batch, self.settings.batch_characters)
+            await loop.run_in_executor(self._pool, self._work, deque(self._running), loop)
+            self._wanted = min(max(self._account(0), len(self.pending)), self.settings.batch)
+
+    def _work(self, jobs: deque[Job], loop: asyncio.AbstractEventLoop) -> None:
+        """Read, in the worker thread; every answer goes to its asker as soon as it is there."""
+
+        def more(top: int) -> list[Job]:
+            if not self.pending:  # the usual case where few ask: not worth a word with the loop
+                return []
+            joined = asyncio.run_coroutine_threadsafe(self._join(list(jobs), top), loop)
+            return joined.result(self.settings.deadline)  # which passes only where the loop is no more
+
+        for job, result in results(self.reader, jobs, self.settings.batch, more):
+            loop.call_soon_threadsafe(settle, job.future, result)
+
+    async def _join(self, reading: list[Job], top: int) -> list[Job]:
+        """What may join those being read, so that the reader need not stand still between batches."""
+        count = self.settings.batch - len(reading)
+        characters = self.settings.batch_characters - sum(job.size for job in reading)
+        ahead = self.pending[: max(1, count)]
+        if count < 1 or not ahead or not self.alive or ahead[0].size > characters or ahead[0].finish is not None:
+            return []
+        if any(job.top > top for job in ahead):
+            return []
+        self._account(len(reading))
+        self._running += (joined := take(self.pending, count, characters))
+        return joined
+
+    def _account(self, left: int) -> int:
+        """Judge the pace by the questions read since the last time, all but ``left``; how many these are."""
+        done = len(self._running) - left
+        size, now = sum(job.size for job in self._running[:done]), perf_counter()
+        seconds, self._since = now - self._since, now
+        fade = LATELY / (LATELY + size)
+        self._seconds, self._characters = self._seconds * fade + seconds, self._characters * fade + size
+        del self._running[:done]
+        self.observe(done, seconds)
+        return done
 
     async def _gather(self) -> None:
         """Wait for a question; after a batch, give the clients just answered a moment to ask again together."""
@@ -172,36 +205,36 @@ def take(pending: list[Job], count: int, characters: int) -> list[Job]:
     return batch
 
 
-def work(reader: Asks, batch: list[Job], loop: asyncio.AbstractEventLoop) -> None:
-    """Read a batch, in the worker thread; every answer goes to its asker as soon as it is there."""
-    for job, result in results(reader, batch):
-        loop.call_soon_threadsafe(settle, job.future, result)
-
-
-def results(reader: Asks, batch: list[Job]) -> Iterator[tuple[Job, Any]]:
-    """Each job with its result. Where a batch fails, the rest is read one by one: none can spoil another's answer."""
-    done = 0
+def results(
+    reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]] = lambda top: []
+) -> Iterator[tuple[Job, Any]]:
+    """Each job with its result. Where reading fails, the rest is read one by one: none can spoil another's answer."""
     try:
-        for result in read(reader, batch):
-            yield batch[done], result
-            done += 1
+        for result in read(reader, jobs, batch, more):
+            yield jobs.popleft(), result
     except Exception as error:
-        if len(batch) == 1:
-            yield batch[0], error
-        else:
-            for job in batch[done:]:
-                yield from results(reader, [job])
+        if len(jobs) == 1:
+            yield jobs.popleft(), error
+        while jobs:
+            yield from results(reader, deque([jobs.popleft()]), 1)
 
 
-def read(reader: Asks, batch: list[Job]) -> Iterator[Any]:
-    """The batch's results. All questions share the longest ``top`` asked for; a shorter list is its beginning."""
-    if batch[0].finish is not None:
-        yield batch[0].finish(reader.explain(batch[0].question, batch[0].passage))
+def read(reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]]) -> Iterator[Any]:
+    """Results of the jobs and of those that join. All share the longest ``top``; a shorter list is its beginning."""
+    if jobs[0].finish is not None:
+        yield jobs[0].finish(reader.explain(jobs[0].question, jobs[0].passage))
         return
-    pairs = [(job.question, job.passage) for job in batch]
-    found = reader.ask_many(pairs, top=max(job.top for job in batch), batch_size=len(batch))
-    for job, answers in zip(batch, found, strict=True):
-        yield answers[: job.top]
+    top = max(job.top for job in jobs)
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        fresh = list(jobs)
+        while fresh:
+            yield from ((job.question, job.passage) for job in fresh)
+            fresh = more(top)
+            jobs.extend(fresh)
+
+    for answers in reader.ask_many(pairs(), top=top, batch_size=batch):
+        yield answers[: jobs[0].top]
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:
