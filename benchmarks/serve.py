@@ -2,7 +2,8 @@
 
     python benchmarks/serve.py [--reader small] [--data dev-v1.1.json.gz] [--seconds 6] [--requests 5000]
 
-Every figure comes from one run on one machine, client and server sharing its cores; the ratios are what to read.
+Every figure comes from one run on one machine, client and server sharing its cores; the ratios are what to read. The
+client sends requests made beforehand and looks at the status of an answer alone, which costs 0.1 ms of CPU a request.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ async def open_loop(port: int, messages: list[bytes], rate: float, seconds: floa
         if keep:
             idle.append(pipe)
 
-    began, tasks = time.perf_counter(), []
+    began, tasks = time.perf_counter(), list[asyncio.Task[None]]()
     while (now := time.perf_counter() - began) < seconds:
         due = int(now * rate) - len(tasks)
         tasks += [asyncio.create_task(one(messages[(len(tasks) + k) % len(messages)])) for k in range(due)]
