@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,24 @@ def test_attention_comes_by_word_and_every_column_sums_to_one(server: Any, passa
             np.testing.assert_allclose(matrix.sum(0), 1, atol=1e-3)
             unpacked = np.frombuffer(base64.b64decode(small[name]), "<u2").reshape(shape) / 65535
             np.testing.assert_allclose(unpacked, matrix, atol=2e-5)
+
+
+@pytest.mark.parametrize("path", ["/v1/answer", "/v1/answers", "/v1/explain"])
+def test_the_short_way_answers_as_the_long_way_does(server: Any, passage: str, path: str) -> None:
+    ask = {"question": "Who was the engineer?", "passage": passage}
+    good = {"items": [ask, ask]} if path == "/v1/answers" else ask
+    bad: list[Any] = [{}, [], None, 3, {"items": []}, {**ask, "top": 0}, {**ask, "top": 1.0}, {**ask, "other": 1}]
+    texts = [json.dumps(body) for body in (good, *bad)]
+    texts += [json.dumps(good)[:-1], json.dumps(good).replace("Who", "\\ud800"), "", "[" * 9999]
+    texts += [json.dumps(good)[:-1] + ', "min_confidence": NaN}', json.dumps(good)[:-1] + ', "question": "When?"}']
+    for text in texts:
+        short, long = (
+            server.client.post(path, content=text.encode(), headers={"content-type": kind})
+            for kind in ("application/json", "application/json; charset=utf-8")  # FastAPI takes apart what has a ;
+        )
+        assert short.status_code == long.status_code
+        assert short.content == long.content
+    assert server.client.post(path, content=json.dumps(good), headers={"content-type": "text/plain"}).status_code == 422
 
 
 def test_health_and_metrics(server: Any, passage: str) -> None:

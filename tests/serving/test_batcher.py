@@ -92,6 +92,69 @@ def test_one_question_cannot_spoil_anothers_answer(reader: Any, passage: str, qu
     assert same(third[0], reader.ask(questions[1], passage))
 
 
+class Lazy:
+    """A reader that reads one question after another, two ahead of its answers, as the CPU engine does."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader, self.calls, self.most = reader, 0, 0
+
+    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, batch_size: int) -> Iterator[Any]:
+        self.calls += 1
+        ahead: list[tuple[str, str]] = []
+        for pair in pairs:
+            ahead.append(pair)
+            if len(ahead) > 2:
+                yield self.read(*ahead.pop(0), top)
+        while ahead:
+            yield self.read(*ahead.pop(0), top)
+
+    def read(self, question: str, passage: str, top: int) -> Any:
+        if question == "poison":
+            raise ZeroDivisionError
+        return self.reader.ask(question, passage, top=top)
+
+
+def serve_clients(lazy: Lazy, wanted: list[list[tuple[str, str, int]]], **settings: Any) -> list[list[Any]]:
+    """What each client got, who asked one question after the other."""
+
+    async def client(batcher: Batcher, questions: list[tuple[str, str, int]]) -> list[Any]:
+        got = []
+        for question in questions:
+            (answer,) = await asyncio.gather(batcher.ask([question]), return_exceptions=True)
+            got.append(answer)
+            lazy.most = max(lazy.most, len(batcher._running))
+        return got
+
+    async def main() -> list[list[Any]]:
+        async with Batcher(lazy, Settings(**settings)).running() as batcher:  # type: ignore[arg-type]
+            return await asyncio.gather(*(client(batcher, questions) for questions in wanted))
+
+    return asyncio.run(main())
+
+
+def test_who_asks_meanwhile_joins_those_being_read(reader: Any, passage: str, questions: list[str]) -> None:
+    lazy, wanted = Lazy(reader), [[(question, passage[:120], 2) for question in questions] * 2] * 12
+    for got in serve_clients(lazy, wanted, batch=6):
+        for (question, text, top), (answers,) in zip(wanted[0], got, strict=True):
+            assert same(answers, reader.ask(question, text, top=top))
+    assert lazy.calls < 96 / 6 / 2  # without joining: a call for every six questions
+    assert lazy.most <= 6
+
+
+def test_who_joins_gets_a_list_as_long_as_asked_for(reader: Any, passage: str, questions: list[str]) -> None:
+    wanted = [asks(passage, questions, 6)[k:] for k in range(6)]
+    for want, got in zip(wanted, serve_clients(Lazy(reader), wanted, batch=4), strict=True):
+        for (question, text, top), (answers,) in zip(want, got, strict=True):
+            assert same(answers, reader.ask(question, text, top=top))
+
+
+def test_one_question_cannot_spoil_those_it_joined(reader: Any, passage: str, questions: list[str]) -> None:
+    wanted = [[(questions[k % 4], passage[:120], 1), ("poison" if k == 3 else "Who?", passage, 1)] for k in range(8)]
+    for k, got in enumerate(serve_clients(Lazy(reader), wanted, batch=4)):
+        assert same(got[0][0], reader.ask(questions[k % 4], passage[:120]))
+        assert isinstance(got[1], ZeroDivisionError) if k == 3 else same(got[1][0], reader.ask("Who?", passage))
+
+
 def test_a_list_is_accepted_whole_or_not_at_all(held: Any, passage: str) -> None:
     async def main() -> None:
         async with Batcher(held, Settings(queue=4, max_items=4, batch=1)).running() as batcher:
