@@ -192,7 +192,7 @@ def peak(act: Callable[[], object]) -> float:
 
 
 def fused(precision: str, variant: Variant = Variant()) -> Callable[..., tuple[Tensor, Tensor]]:  # noqa: B008
-    return lambda x, lengths, *weights: fused_bilstm(x, lengths, *weights, precision, variant)
+    return lambda x, lengths, *weights: fused_bilstm(x, lengths, *weights, precision, variant=variant)
 
 
 def compare(case: Case) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ class Inputs:
     """What the encoder is told about each word (design: Encoder)."""
 
     vectors: str = "pieces"
-    """Word vectors: a shipped subword table's name, a table (.safetensors) or GloVe file (.txt, .gz), or empty for none."""
+    """Word vectors: a shipped subword table by name, a table (.safetensors), GloVe (.txt, .gz), or empty for none."""
     characters: bool = True
     """Character BiLSTM over the letters of each word."""
     character_size: int = 50
@@ -42,7 +42,7 @@ class Inputs:
     contextual: str = ""
     """Contextual vectors: empty for none, 'elmo:FOLDER', or a Hugging Face encoder's folder or name."""
     contextual_mode: Literal["frozen", "tuned"] = "frozen"
-    """A scalar mix over all layers of an encoder 'frozen' (run once per text) or 'tuned' along, at a rate of its own."""
+    """A scalar mix of all layers of an encoder that is 'frozen' (run once a text) or 'tuned', at a rate of its own."""
     contextual_pairing: Literal["apart", "together"] = "apart"
     """Question and passage encoded each alone, or as one pair so that the encoder itself compares them."""
     contextual_layer_dropout: float = 0.0

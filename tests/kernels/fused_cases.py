@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from rmreader.kernels.embedding import FusedEmbedding
 from rmreader.kernels.fused import fused_bilstm
 from rmreader.kernels.lstm import bilstm
 
@@ -131,6 +132,39 @@ def test_autocast_around_it_changes_nothing() -> None:
         under = results(fused_bilstm, tensors, lengths, 0, "fp32")
     for a, b in zip(plain, under, strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@FEW
+@given(st.integers(0, 2**31), sizes)
+def test_a_mask_is_as_good_as_a_multiplication_before(
+    precision: str, seed: int, shape: tuple[int, int, int, int]
+) -> None:
+    (x, *weights), draw = problem(seed, *shape), torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, shape[1] + 1, (shape[0],), generator=draw).to(DEVICE)
+    mask = (torch.rand(shape[0], 1, shape[2], generator=draw) < 0.7).float().to(DEVICE) / 0.7
+    got = results(fused_bilstm, [x, *weights], lengths, 0, precision, mask)
+    doubles = [tensor.double() for tensor in (x, *weights)]
+    expected = results(bilstm, doubles, lengths, 0, "plain", "fp32", mask.double())
+    before = results(lambda x, *more: bilstm(x * mask, *more), doubles, lengths, 0, "plain")
+    for a, b, c in zip(got, expected, before, strict=True):
+        torch.testing.assert_close(b, c)
+        assert error(a, b) < TOLERANCE[precision]
+
+
+@FEW
+@given(st.integers(0, 2**31), st.integers(1, 300), st.integers(1, 70), st.lists(st.integers(1, 30), max_size=3))
+def test_the_gradient_of_an_embedding_is_the_sum_over_its_uses(seed: int, V: int, D: int, shape: list[int]) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    table = torch.randn(V, D, generator=draw).to(DEVICE).requires_grad_()
+    index = (torch.rand(shape, generator=draw) ** 3 * V).long().to(DEVICE)
+    rows = FusedEmbedding.apply(table, index)
+    gradient = torch.randn(rows.shape, generator=draw).to(DEVICE)
+    rows.backward(gradient)
+    assert torch.equal(rows, table[index])
+    expected = torch.zeros(V, D, dtype=torch.float64, device=DEVICE)
+    expected.index_add_(0, index.flatten(), gradient.double().reshape(-1, D))
+    torch.testing.assert_close(table.grad.double(), expected, rtol=1e-5, atol=1e-5)  # type: ignore[union-attr]
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")

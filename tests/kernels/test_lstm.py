@@ -107,5 +107,5 @@ def test_the_output_has_the_weights_type_whatever_the_inputs() -> None:
 
 
 def test_asking_for_the_fused_kernel_without_a_gpu_says_why() -> None:
-    with pytest.raises(UserError, match="needs an NVIDIA GPU"):
+    with pytest.raises(UserError, match="need an NVIDIA GPU"):
         bilstm(*problem(0, 1, 1, 1, 1), kernel="fused")

@@ -21,7 +21,7 @@ from rmreader.model.network import Network
 
 LENGTHS = [(3, 6), (1, 8), (4, 2), (2, 1), (5, 5)]
 CLEAN, CAUGHT = 1e-10, 1e-6
-SOFTMAXES = 2 + 5 + 5 + 1  # E and B by column in each block, the three of reattention after the first, the summary
+SOFTMAXES = 2 + 4 + 4 + 1  # E and B by column in each block, both by row after the first, the summary
 LSTMS = ["characters", "question", "context", "block 1", "block 2", "block 3"]
 
 

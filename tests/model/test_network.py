@@ -125,8 +125,8 @@ def test_dropout_draws_one_mask_a_sequence() -> None:
 def test_dropout_is_on_the_input_of_every_lstm_and_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     """Characters, question, context, then for each block u, v, h and the LSTM, then the pointer's R and V."""
     seen: list[tuple[int, ...]] = []
-    true = VariationalDropout.forward
-    monkeypatch.setattr(VariationalDropout, "forward", lambda self, x: (seen.append(tuple(x.shape)), true(self, x))[1])
+    true = VariationalDropout.mask
+    monkeypatch.setattr(VariationalDropout, "mask", lambda self, x: (seen.append(tuple(x.shape)), true(self, x))[1])
     network, batch = make_network(5).train(), make_batch(make_examples(5, LENGTHS))
     network(batch)
     W, c = batch.words.characters.shape
@@ -184,7 +184,7 @@ def test_the_lstm_is_told_of_mixed_precision_and_of_the_kernel(monkeypatch: pyte
     layer(x, lengths)
     with torch.autocast("cpu", torch.bfloat16):
         layer(x, lengths)
-    assert told == [("plain", "fp32"), ("plain", "bf16")]
+    assert told == [("plain", "fp32", None), ("plain", "bf16", None)]
 
 
 def test_a_training_step_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:

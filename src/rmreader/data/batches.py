@@ -92,12 +92,13 @@ def assemble(
     first = arrays["context_bounds"][encoded.paragraph[index]] + begin
     context = _gather(arrays["context_tokens"], first, context_lengths, pad.context)
 
-    # The distinct words in ascending order, as np.unique finds them, but without sorting.
+    # The distinct words, short ones first: the character LSTM walks neighbours together, to the end of the longest.
     used = np.zeros(len(words.lengths), dtype=bool)
     used[0] = True
     used[question] = True
     used[context] = True
     distinct = np.flatnonzero(used)
+    distinct = distinct[np.argsort(words.lengths[distinct], kind="stable")]  # 0, padding, stays the first
     row = np.empty(len(used), dtype=np.int64)
     row[distinct] = np.arange(len(distinct))
 

@@ -35,11 +35,13 @@ def fused_bilstm(
     weight_hh: Tensor,
     bias: Tensor,
     precision: str = "fp32",
+    mask: Tensor | None = None,
     variant: Variant = Variant(),  # noqa: B008
 ) -> tuple[Tensor, Tensor]:
     """``lstm.bilstm`` by the fused kernels. Padding in x may hold any finite number."""
     with torch.autocast(x.device.type, enabled=False):
-        output, final = _FusedBiLSTM.apply(x, lengths, weight_ih, weight_hh, bias, precision == "bf16", variant)  # type: ignore[no-untyped-call]
+        how = precision == "bf16", variant
+        output, final = _FusedBiLSTM.apply(x, lengths, weight_ih, weight_hh, bias, mask, *how)  # type: ignore[no-untyped-call]
     return output, final
 
 
@@ -91,6 +93,18 @@ def _launch(kernel: Any, batch: int, hidden: int, low: bool, variant: Variant, *
         )
 
 
+def _rows(x: Tensor, mask: Tensor | None, width: int, dtype: torch.dtype) -> Tensor:
+    """[B,T,D] and its mask as rows [x·mask, 1, 0…], one for each step."""
+    (batch, steps, size), x = x.shape, x.contiguous()
+    rows = torch.empty(batch * steps, width, dtype=dtype, device=x.device)
+    drop = x if mask is None else mask.contiguous()
+    tile = {"ROWS": 16, "COLUMNS": 128}
+    grid = triton.cdiv(batch * steps, tile["ROWS"]), triton.cdiv(width, tile["COLUMNS"])
+    with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
+        triton_lstm.pack_rows[grid](x, drop, rows, batch * steps, steps, size, width, MASKED=mask is not None, **tile)
+    return rows
+
+
 def _up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
@@ -98,7 +112,15 @@ def _up(number: int, multiple: int) -> int:
 class _FusedBiLSTM(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, lengths: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, low: bool, variant: Variant
+        ctx: Any,
+        x: Tensor,
+        lengths: Tensor,
+        w_ih: Tensor,
+        w_hh: Tensor,
+        bias: Tensor,
+        mask: Tensor | None,
+        low: bool,
+        variant: Variant,
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         (batch, steps, size), hidden = x.shape, w_hh.shape[-1]
@@ -107,9 +129,7 @@ class _FusedBiLSTM(torch.autograd.Function):
         # One row for each step: [x, 1, 0…; the h it starts from, forward; the same, backward]. All that the weights
         # meet, so that one product gives all their gradients (the bias's by the 1); widths as cuBLAS likes them.
         begin, stride = _up(size + 1, 8), _up(hidden, 8)
-        rows = torch.zeros(batch * steps, _up(begin + 2 * stride, 16), dtype=operand, device=x.device)
-        rows[:, :size] = x.flatten(0, 1)
-        rows[:, size] = 1
+        rows = _rows(x, mask, _up(begin + 2 * stride, 16), operand)
         w_rows = _interleaved(w_ih, begin, operand)
         inputs = _product(rows[:, :begin], w_rows.t())
         output = inputs.new_zeros(batch, steps, 2 * hidden)
@@ -122,14 +142,14 @@ class _FusedBiLSTM(torch.autograd.Function):
         sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save}
         _launch(triton_lstm.bilstm_forward, batch, hidden, low, variant, *tensors, **sizes)
         if save:
-            ctx.save_for_backward(rows, w_rows, w_hh, lengths, gates, cells)
+            ctx.save_for_backward(rows, w_rows, w_hh, lengths, gates, cells, mask)
             ctx.low, ctx.variant, ctx.x_shape, ctx.x_dtype = low, variant, x.shape, x.dtype
         return output, final
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_output: Tensor | None, d_final: Tensor | None) -> tuple[Tensor | None, ...]:
-        rows, w_rows, w_hh, lengths, gates, cells = ctx.saved_tensors
+        rows, w_rows, w_hh, lengths, gates, cells, mask = ctx.saved_tensors
         (batch, steps, size), hidden = ctx.x_shape, w_hh.shape[-1]
         d_inputs = torch.zeros_like(gates, dtype=rows.dtype)
         gradients = [cells if g is None else g.contiguous() for g in (d_output, d_final)]  # cells: then never read
@@ -140,11 +160,12 @@ class _FusedBiLSTM(torch.autograd.Function):
         d_x = d_ih = d_hh = d_bias = None
         with torch.autocast(gates.device.type, enabled=False):
             if ctx.needs_input_grad[0]:
-                d_x = _product(d_inputs, w_rows, ctx.x_dtype)[:, :size].reshape(batch, steps, size)
+                d_x = _product(d_inputs, w_rows).view(batch, steps, -1)[..., :size]
+                d_x = (d_x if mask is None else d_x * mask).to(ctx.x_dtype).contiguous()
             if any(ctx.needs_input_grad[2:5]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin, stride = _up(size + 1, 8), _up(hidden, 8)
                 d_ih = _deinterleaved(d_w[..., :size])
                 d_bias = _deinterleaved(d_w[..., size : size + 1])[..., 0]
                 d_hh = _deinterleaved(torch.stack([d_w[d, :, begin + d * stride :][:, :hidden] for d in (0, 1)]))
-        return d_x, None, d_ih, d_hh, d_bias, None, None
+        return d_x, None, d_ih, d_hh, d_bias, None, None, None

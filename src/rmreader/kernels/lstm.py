@@ -26,36 +26,45 @@ def bilstm(
     bias: Tensor,
     kernel: Kernel = "auto",
     precision: Precision = "fp32",
+    mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Run x [B,T,D] through both directions; returns (output [B,T,2H], final [B,2H]) in the weights' type.
 
     ``lengths`` [B] are at least 1 and at most T. Weights are [2,4H,D], [2,4H,H], [2,4H], gates in the order i, f, g, o.
     Direction 1 starts at each sequence's true last step. Outputs at padded steps are exactly 0; ``final`` is the
     forward state at the true last step beside the backward state at step 0. ``precision`` is that of the fused
-    kernel's matrix products; the plain path always computes in the weights' type.
+    kernel's matrix products; the plain path always computes in the weights' type. ``mask`` [B,1,D], without gradient
+    of its own, is what every step of x is multiplied by: dropout.
     """
     if kernel == "plain":
-        return _plain(x, lengths, weight_ih, weight_hh, bias)
+        return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)
     obstacle = why_not_fused(x, weight_hh)
     if obstacle is None:
         from rmreader.kernels.fused import fused_bilstm
 
-        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision)
+        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision, mask)
     if kernel == "fused":
         raise UserError(f"network.lstm=fused: {obstacle}; use network.lstm=auto.")
-    return _plain(x, lengths, weight_ih, weight_hh, bias)
+    return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)
 
 
 def why_not_fused(x: Tensor, weight_hh: Tensor) -> str | None:
     """What keeps the fused kernel from running on this input, or None where nothing does."""
-    if not x.is_cuda or torch.version.hip or torch.cuda.get_device_capability(x.device) < (8, 0):
-        return "the fused LSTM needs an NVIDIA GPU of compute capability 8.0 or later"
+    if (obstacle := why_no_triton(x)) is not None:
+        return obstacle
     if weight_hh.shape[-1] > MAX_FUSED_HIDDEN:
         return f"the fused LSTM holds at most {MAX_FUSED_HIDDEN} hidden units, not {weight_hh.shape[-1]}"
     if weight_hh.dtype != torch.float32:
         return f"the fused LSTM has float32 weights, not {weight_hh.dtype}"
+    return None
+
+
+def why_no_triton(x: Tensor) -> str | None:
+    """What keeps Triton's kernels from running where this tensor is, or None where nothing does."""
+    if not x.is_cuda or torch.version.hip or torch.cuda.get_device_capability(x.device) < (8, 0):
+        return "the fused kernels need an NVIDIA GPU of compute capability 8.0 or later"
     if importlib.util.find_spec("triton") is None:
-        return "the fused LSTM needs the package triton, which is not installed"
+        return "the fused kernels need the package triton, which is not installed"
     return None
 
 

@@ -116,6 +116,19 @@ def _within(t, length):
     return t.to(tl.uint32) < length.to(tl.uint32)
 
 
+@triton.jit(do_not_specialize=["N", "T"])
+def pack_rows(x, mask, rows, N, T, D, R, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """x [N,D], times mask [N/T,D] if MASKED → rows [N,R]: x, then 1, then zeros, in the rows' type."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    inside = (row < N) & (column < D)
+    value = tl.load(x + row * D + column, mask=inside, other=0.0).to(tl.float32)
+    if MASKED:
+        value *= tl.load(mask + row // T * D + column, mask=inside, other=0.0).to(tl.float32)
+    value = tl.where(column == D, 1.0, value)
+    tl.store(rows + row * R + column, _round(value, rows.dtype.element_ty), mask=(row < N) & (column < R))
+
+
 @triton.jit(do_not_specialize=["B", "T"])
 def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cells, B, T, R, H: tl.constexpr,
                    HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, LOW: tl.constexpr,

@@ -18,10 +18,11 @@ from rmreader.model.lstm import BiLSTM
 
 @dataclass(frozen=True)
 class Round:
-    """The unnormalised attentions of one block."""
+    """The attentions of one block."""
 
-    E: Tensor  # [B, n, m]: question rows, context columns
-    B: Tensor  # [B, m, m]
+    E: Tensor  # [B, n, m]: question rows, context columns; unnormalised
+    B: Tensor  # [B, m, m]; unnormalised
+    A: Tensor  # [B, m, m]: softmax(B_:j), which this block attends by and the next one reads again
 
 
 class AligningBlock(nn.Module):
@@ -36,7 +37,7 @@ class AligningBlock(nn.Module):
         self.fusion_H = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
         self.similarity_B = Similarity(size, config.attention)
         self.fusion_Z = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
-        self.evidence = BiLSTM((index + 1) * size if last else size, config.hidden, config.lstm)
+        self.evidence = BiLSTM((index + 1) * size if last else size, config.hidden, config.lstm, config.dropout)
         self.drop = VariationalDropout(config.dropout)
         self.reattention = config.reattention and index > 0
         if self.reattention:
@@ -47,9 +48,9 @@ class AligningBlock(nn.Module):
         self, U: Tensor, V: Tensor, context: Tensor, question: Tensor, past: Round | None, earlier: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Round]:
         """U [B, m, 2d], V [B, n, 2d], true words of each (bool), the round before, Zs to read again -> R, Z, (E, B)."""
-        Z, E, B = self.align(U, V, context, question, *((past.E, past.B) if past is not None else ()))
-        R, _ = self.evidence(self.drop(torch.cat([*earlier, Z], dim=-1)), context.sum(dim=1))
-        return R, Z, Round(E, B)
+        Z, E, B, A = self.align(U, V, context, question, *((past.E, past.B, past.A) if past is not None else ()))
+        R, _ = self.evidence(torch.cat([*earlier, Z], dim=-1), context.sum(dim=1))
+        return R, Z, Round(E, B, A)
 
     def align(
         self,
@@ -59,24 +60,24 @@ class AligningBlock(nn.Module):
         question: Tensor,
         past_E: Tensor | None = None,
         past_B: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The two alignments, all of the block but its BiLSTM -> Z, E, B."""
+        past_A: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The two alignments, all of the block but its BiLSTM -> Z, E, B, A."""
         u, v = self.drop(U), self.drop(V)
         E: Tensor = self.similarity_E(v, u)  # Eq. 1
-        if self.reattention and past_E is not None and past_B is not None:
-            past_self = column_attention(past_B, context)
-            E = E + self.gamma_E * overlap(past_E, past_self, context)  # Eq. 4
+        if self.reattention and past_E is not None and past_A is not None:
+            E = E + self.gamma_E * overlap(past_E, past_A, context)  # Eq. 4
         attended = column_attention(E, question).mT @ v  # ṽ_j = V·softmax(E_:j)
         H: Tensor = self.fusion_H(U, attended)
 
         h = self.drop(H)
         B: Tensor = self.similarity_B(h, h)
-        if self.reattention and past_B is not None:
-            B = B + self.gamma_B * overlap(past_B, past_self, context)  # Eq. 5
+        if self.reattention and past_B is not None and past_A is not None:
+            B = B + self.gamma_B * overlap(past_B, past_A, context)  # Eq. 5
         B = without_diagonal(B, self.diagonal)  # Eq. 2 and the indicator of Eq. 5, over the whole sum
-        attended = column_attention(B, context).mT @ h  # h̃_j = H·softmax(B_:j)
-        Z: Tensor = self.fusion_Z(H, attended)
-        return Z, E, B
+        A = column_attention(B, context)
+        Z: Tensor = self.fusion_Z(H, A.mT @ h)  # h̃_j = H·softmax(B_:j)
+        return Z, E, B, A
 
 
 class Aligner(nn.Module):

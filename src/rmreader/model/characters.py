@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from rmreader.kernels.embedding import embedding
 from rmreader.kernels.lstm import Kernel
-from rmreader.model.dropout import VariationalDropout
 from rmreader.model.lstm import BiLSTM
 
 
@@ -15,11 +15,10 @@ class CharacterEncoder(nn.Module):
     def __init__(self, count: int, size: int, dropout: float, kernel: Kernel = "auto") -> None:
         super().__init__()
         self.embedding = nn.Embedding(count, size)
-        self.drop = VariationalDropout(dropout)
-        self.lstm = BiLSTM(size, size, kernel)
+        self.lstm = BiLSTM(size, size, kernel, dropout)
 
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
         """characters [W, c], lengths [W] -> [W, 2·size]: forward at the true last character, backward at the first."""
         final: Tensor
-        _, final = self.lstm(self.drop(self.embedding(characters)), lengths)
+        _, final = self.lstm(embedding(self.embedding.weight, characters), lengths)
         return final

@@ -14,10 +14,15 @@ class VariationalDropout(nn.Module):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [B, T, D] times a mask [B, 1, D]; x itself outside training."""
+        """x [B, T, D] times its mask; x itself outside training."""
+        mask = self.mask(x)
+        return x if mask is None else x * mask
+
+    def mask(self, x: Tensor) -> Tensor | None:
+        """[B, 1, D] of zeros and 1 / (1 - rate); None outside training."""
         if not self.training or self.rate == 0:
-            return x
-        return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.rate)
+            return None
+        return F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.rate)
 
     def extra_repr(self) -> str:
         """The rate, for print(network)."""

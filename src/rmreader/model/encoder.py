@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from rmreader.config import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
 from rmreader.model.characters import CharacterEncoder
-from rmreader.model.dropout import VariationalDropout
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.mix import ScalarMix
 
@@ -66,8 +65,7 @@ class Encoder(nn.Module):
         )
         width = sizes.vectors + sizes.contextual_size + inputs.exact_match
         width += 2 * inputs.character_size * inputs.characters + 2 * inputs.tag_size * bool(inputs.tags)
-        self.drop = VariationalDropout(config.dropout)
-        self.lstm = BiLSTM(width, config.hidden, config.lstm)
+        self.lstm = BiLSTM(width, config.hidden, config.lstm, config.dropout)
 
     def forward(
         self,
@@ -85,8 +83,8 @@ class Encoder(nn.Module):
         question_layers, context_layers = contextual or (batch.question_layers, batch.context_layers)
         Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_layers)
         C = self._inputs(words, batch.context, matches[1], batch.context_tags, context_layers)
-        V, _ = self.lstm(self.drop(Q), batch.question_lengths)
-        U, _ = self.lstm(self.drop(C), batch.context_lengths)
+        V, _ = self.lstm(Q, batch.question_lengths)
+        U, _ = self.lstm(C, batch.context_lengths)
         return V, U
 
     def _words(self, batch: Batch[Tensor]) -> list[Tensor]:

@@ -6,14 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.kernels.lstm import Kernel, Precision, bilstm
+from rmreader.model.dropout import VariationalDropout
 
 
 class BiLSTM(nn.Module):
-    """One layer, both directions (0 forward, 1 backward), gates in the order i, f, g, o."""
+    """One layer, both directions (0 forward, 1 backward), gates in the order i, f, g, o; dropout on its input."""
 
-    def __init__(self, size: int, hidden: int, kernel: Kernel = "auto") -> None:
+    def __init__(self, size: int, hidden: int, kernel: Kernel = "auto", dropout: float = 0.0) -> None:
         super().__init__()
         self.kernel: Kernel = kernel
+        self.drop = VariationalDropout(dropout)
         self.weight_ih = nn.Parameter(torch.empty(2, 4 * hidden, size))
         self.weight_hh = nn.Parameter(torch.empty(2, 4 * hidden, hidden))
         self.bias = nn.Parameter(torch.zeros(2, 4 * hidden))
@@ -28,7 +30,8 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """x [B, T, D], lengths [B] -> every state [B, T, 2H] (0 at padding) and the two final ones [B, 2H]."""
         precision: Precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
-        return bilstm(x, lengths, self.weight_ih, self.weight_hh, self.bias, self.kernel, precision)
+        weights = self.weight_ih, self.weight_hh, self.bias
+        return bilstm(x, lengths, *weights, self.kernel, precision, self.drop.mask(x))
 
     def extra_repr(self) -> str:
         """The sizes, for print(network)."""
