@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rmreader.errors import UserError
+from rmreader.scoring.squad import f1
 from rmreader.serving.settings import Settings
 
 
@@ -106,6 +107,37 @@ def test_the_short_way_answers_as_the_long_way_does(server: Any, passage: str, p
         assert short.status_code == long.status_code
         assert short.content == long.content
     assert server.client.post(path, content=json.dumps(good), headers={"content-type": "text/plain"}).status_code == 422
+
+
+def test_every_sample_of_the_page_is_answered_rightly(server: Any, reader_name: str) -> None:
+    if reader_name != "small":
+        pytest.skip("no trained reader is shipped")
+    right = {
+        "Who built the lighthouse?": "Margaret Inglis",
+        "Why was granite chosen?": "the softer stone of the first two towers had been worn away within a decade",
+        "How far can the beam be seen?": "nineteen miles",
+        "When did the last keeper leave?": "1986",
+        "Where does the Sarn enter the sea?": "Hallport",
+        "Which river do salmon climb?": "the Orrin",
+        "What stopped the salmon in the Sarn?": "the weir at Tarrow",
+        "Who will pay for the work?": "the owners of the power station",
+        "What happens when water is poured in?": "lowers the note",
+        "Why do dry fingers not work?": "without water the skin slides smoothly and gives no regular pushes",
+        "How many bowls were fitted onto the spindle?": "thirty-seven",
+        "Which glass sings at a lower pitch?": "A thin glass",
+        "What was the score?": "3–1",
+        "Who were the Valley League champions?": "Elmstead Town",
+        "Who coached the losing side?": "Per Lind",
+        "How many people watched?": "21,400",
+    }
+    found = {}
+    for sample in server.client.get("/samples.json").json():
+        for question in sample["questions"]:
+            answer = server.post("/v1/answer", {"question": question, "passage": sample["passage"]}).json()["answer"]
+            found[question] = answer["text"]
+    assert found.keys() == right.keys()
+    wrong = {question: text for question, text in found.items() if f1(text, [right[question]]) < 0.6}
+    assert wrong == {}
 
 
 def test_health_and_metrics(server: Any, passage: str) -> None:

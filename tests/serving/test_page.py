@@ -83,6 +83,10 @@ def strongest(lit: list[float], shares: np.ndarray) -> bool:  # type: ignore[typ
     return bool(max(lit) > 0 and abs(shares[int(np.argmax(lit))]) >= 0.95 * np.abs(shares).max())
 
 
+def percent(share: float) -> str:
+    return "< 1 %" if share < 0.01 else f"{int(share * 100 + 0.5)} %"
+
+
 def test_the_answer_is_highlighted_in_place(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
     page = visit()
     for question in questions[:2]:
@@ -120,6 +124,9 @@ def test_choosing_a_candidate_moves_the_highlight(visit: Any, reader: Any, passa
     widths = [row.locator(".bar i").evaluate("bar => bar.getBoundingClientRect().width") for row in rows.all()]
     page.wait_for_timeout(350)
     assert widths == sorted(widths, reverse=True)
+    figures = [percent(np.exp(expected[2].score)), percent(expected[2].confidence)]
+    assert rows.nth(2).locator("span").all_text_contents()[2:] == figures
+    assert page.text_content("#best small") == f"candidate 3, expect {figures[1]} of it to be right"
 
 
 def test_samples_ask_by_themselves(visit: Any) -> None:

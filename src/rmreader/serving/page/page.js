@@ -78,12 +78,13 @@ function showAnswers() {
   $("why-button").hidden = !answers.length;
   if (!answers.length) closeWhy();
   $("answers").replaceChildren(...answers.map((answer, place) => {
-    const bar = element("i");
-    bar.style.setProperty("--share", answer.confidence);
-    const button = element("button", { type: "button", title: answer.text },
+    const bar = element("i"), picked = Math.exp(answer.score), right = answer.confidence;
+    bar.style.setProperty("--share", picked);
+    const button = element("button", { type: "button", className: "row", title: answer.text },
       element("span", { className: "text" }, answer.text),
       element("span", { className: "bar" }, bar),
-      element("span", { className: "share" }, percent(answer.confidence)));
+      element("span", {}, percent(picked)), element("span", {}, percent(right)));
+    button.setAttribute("aria-label", `${answer.text}: picked ${percent(picked)}, expect ${percent(right)} right`);
     button.addEventListener("click", () => choose(place));
     return element("li", {}, button);
   }));
@@ -102,7 +103,7 @@ function choose(place) {
     return;
   }
   const rank = place ? `candidate ${place + 1}, ` : "";
-  $("best").replaceChildren(answer.text, element("small", {}, `${rank}${percent(answer.confidence)} sure`));
+  $("best").replaceChildren(answer.text, element("small", {}, `${rank}expect ${percent(answer.confidence)} of it to be right`));
   const cut = (from, to) => asked.points.slice(from, to).join("");
   const mark = element("mark", {}, cut(answer.start, answer.end));
   $("reading").replaceChildren(cut(0, answer.start), mark, cut(answer.end));
