@@ -168,40 +168,46 @@ def breakdown(size: int, overrides: Sequence[str], steps: int = 3) -> list[dict[
     return kernels
 
 
-def member(seconds: float, begin: float, size: int, overrides: Sequence[str]) -> None:
-    """One of several trainings at once: replayed steps from the agreed moment on, for so long."""
+def member(seconds: float, size: int, overrides: Sequence[str]) -> None:
+    """One of several trainings at once: gets ready, waits for a line, then replays steps for so long."""
     batches = [invent(size, seed) for seed in range(3)]
     _, act = stepper(overrides)
     for batch in batches:
         act(batch)
     torch.cuda.synchronize()
-    late = time.time() - begin
-    while time.time() < begin:
-        time.sleep(0.001)
+    print("ready", flush=True)
+    sys.stdin.readline()
     began, done = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
         for batch in batches:
             act(batch)
         torch.cuda.synchronize()
         done += len(batches)
-    print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done, "late": late}))
+    print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done}))
 
 
-def members(count: int, size: int, ready: float, compiled: bool, seconds: float = 4.0) -> dict[str, Any]:
-    """So many trainings side by side: milliseconds a step of each."""
-    command = [sys.executable, __file__, "--member", str(seconds), "--at", str(time.time() + ready)]
-    command += ["--batch", str(size), *["--compile"] * compiled]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
-    answers = [process.communicate()[0].strip().splitlines() for process in running]
-    found = [json.loads(lines[-1]) for lines in answers if lines]
-    late = max((f["late"] for f in found), default=0.0)
-    row = {"members": count, "finished": len(found), "ms": statistics.median(f["ms"] for f in found), "late": late}
+def members(count: int, size: int, compiled: bool, share: int, seconds: float = 4.0) -> dict[str, Any]:
+    """So many trainings side by side, each on at most ``share`` % of the multiprocessors: ms a step of each."""
+    command = [sys.executable, __file__, "--member", str(seconds), "--batch", str(size), *["--compile"] * compiled]
+    environment = {**os.environ, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    running = [subprocess.Popen(command, **pipes) for _ in range(count)]
+    for process in running:
+        assert process.stdout is not None
+        while process.stdout.readline() not in ("ready\n", ""):
+            pass
+    answers = []
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in running:
+        answers.append(process.communicate()[0].strip().splitlines())
+    spans = [json.loads(lines[-1])["ms"] for lines in answers if lines]
+    row = {"members": count, "share": share, "finished": len(spans), "ms": statistics.median(spans)}
     mps = "under MPS" if Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")).exists() else "without MPS"
-    note = f"; began {late:.0f} s late, so not all at once" if late > 0 else ""
-    print(
-        f"{count} at once {mps}: {row['ms']:.2f} ms a step each, {row['ms'] / count:.2f} a member's step{note}",
-        flush=True,
-    )
+    each = f"{row['ms']:.2f} ms a step each, {row['ms'] / count:.2f} a member's step"
+    print(f"{count:2} at once {mps}, at most {share:3} % of the GPU each: {each}", flush=True)
     return row
 
 
@@ -211,11 +217,10 @@ def main() -> int:
     parser.add_argument("--compile", action="store_true", help="also with compiled blocks")
     parser.add_argument("--only", default="", help="only the ways whose name holds this text")
     parser.add_argument("--members", default="", help="numbers of trainings side by side")
-    parser.add_argument("--ready", type=float, default=25.0, help="seconds that they get to start in")
+    parser.add_argument("--share", default="100,25", help="most of the GPU that a training may take, in %%, if several")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--member", type=float, help=argparse.SUPPRESS)
-    parser.add_argument("--at", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("benchmarks/step.py: no GPU here.", file=sys.stderr)
@@ -224,13 +229,15 @@ def main() -> int:
     ways = WAYS | (COMPILED if options.compile else {})
     fastest = list(ways.values())[-1]
     if options.member is not None:
-        member(options.member, options.at, sizes[0], fastest)
+        member(options.member, sizes[0], fastest)
         return 0
     ways = {name: way for name, way in ways.items() if options.only in name}
     rows = [row for size in sizes for row in table(size, ways, options.repeats)]
     kernels = breakdown(sizes[0], fastest)
     crowd = [
-        members(int(count), sizes[0], options.ready, options.compile) for count in options.members.split(",") if count
+        members(count, sizes[0], options.compile, share)
+        for count in map(int, filter(None, options.members.split(",")))
+        for share in ([100] if count == 1 else map(int, options.share.split(",")))
     ]
     print(f"\n{torch.cuda.get_device_name()}, torch {torch.__version__}")
     if options.json:
