@@ -97,6 +97,7 @@ class Lazy:
 
     def __init__(self, reader: Any) -> None:
         self.reader, self.calls, self.most = reader, 0, 0
+        self.sizes: list[int] = []
 
     def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, batch_size: int) -> Iterator[Any]:
         self.calls += 1
@@ -126,7 +127,8 @@ def serve_clients(lazy: Lazy, wanted: list[list[tuple[str, str, int]]], **settin
         return got
 
     async def main() -> list[list[Any]]:
-        async with Batcher(lazy, Settings(**settings)).running() as batcher:  # type: ignore[arg-type]
+        observe = lambda size, seconds: lazy.sizes.append(size)  # noqa: E731
+        async with Batcher(lazy, Settings(**settings), observe).running() as batcher:  # type: ignore[arg-type]
             return await asyncio.gather(*(client(batcher, questions) for questions in wanted))
 
     return asyncio.run(main())
@@ -139,6 +141,8 @@ def test_who_asks_meanwhile_joins_those_being_read(reader: Any, passage: str, qu
             assert same(answers, reader.ask(question, text, top=top))
     assert lazy.calls < 96 / 6 / 2  # without joining: a call for every six questions
     assert lazy.most <= 6
+    assert sum(lazy.sizes) == 96  # each counted once
+    assert set(lazy.sizes) <= set(range(1, 7))
 
 
 def test_who_joins_gets_a_list_as_long_as_asked_for(reader: Any, passage: str, questions: list[str]) -> None:

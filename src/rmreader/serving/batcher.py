@@ -150,7 +150,7 @@ class Batcher:
             if not self.pending:  # the usual case where few ask: not worth a word with the loop
                 return []
             joined = asyncio.run_coroutine_threadsafe(self._join(list(jobs), top), loop)
-            return joined.result(self.settings.deadline)  # which passes only where the loop is no more
+            return joined.result(60)  # lest this thread outlive a loop that was stopped by force
 
         for job, result in results(self.reader, jobs, self.settings.batch, more):
             loop.call_soon_threadsafe(settle, job.future, result)
@@ -171,6 +171,8 @@ class Batcher:
     def _account(self, left: int) -> int:
         """Judge the pace by the questions read since the last time, all but ``left``; how many these are."""
         done = len(self._running) - left
+        if not done:
+            return 0
         size, now = sum(job.size for job in self._running[:done]), perf_counter()
         seconds, self._since = now - self._since, now
         fade = LATELY / (LATELY + size)
