@@ -95,6 +95,9 @@ def test_quantised_weights_are_within_half_a_step(rows: int, columns: int, size:
     weight = (np.random.default_rng(rows).normal(size=(rows, columns)) * size).astype(np.float32)
     integers, scale = quantise(weight)
     assert np.abs(integers * scale - weight).max() <= 0.51 * scale.max()
+    whole, one = quantise(np.stack([weight, 9 * weight]), axes=(-2, -1))  # as for R of the two directions
+    assert one.shape == (2,)
+    assert np.abs(whole * one[:, None, None] / [[[1]], [[9]]] - weight).max() <= 0.51 * scale.max()
     assert quantise(np.zeros((2, 2), np.float32))[0].max() == 0
 
 

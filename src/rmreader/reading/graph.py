@@ -85,7 +85,8 @@ class Layers:
         biases = np.concatenate([bias, np.zeros_like(bias)], axis=1)  # ONNX adds two; ours is one
         about: dict[str, Any] = {"hidden_size": R.shape[2], "direction": "bidirectional"}
         if self.int8:
-            (Wq, Ws), (Rq, Rs) = (quantise(weight.transpose(0, 2, 1)) for weight in (W, R))
+            # a scale a column would be multiplied out again at every step of R, but only once for W
+            (Wq, Ws), (Rq, Rs) = quantise(W.transpose(0, 2, 1)), quantise(R.transpose(0, 2, 1), axes=(-2, -1))
             Wz, Rz = (np.zeros(scale.shape, np.int8) for scale in (Ws, Rs))
             inputs = (x, Wq, Rq, biases, lengths, "", "", "", Ws, Wz, Rs, Rz)
             y, last = self.g.ops("DynamicQuantizeLSTM", 2, *inputs, domain="com.microsoft", **about)
@@ -217,10 +218,10 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, s
     return g.op("Squeeze", start, np.array([0])), g.op("Squeeze", end, np.array([0]))
 
 
-def quantise(weight: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """8-bit integers and a scale for each column of the last two axes: weight ≈ integers · scale."""
-    scale = np.maximum(np.abs(weight).max(axis=-2), 1e-12) / 127
-    return np.rint(weight / scale[..., None, :]).astype(np.int8), scale.astype(np.float32)
+def quantise(weight: Array, axes: tuple[int, ...] = (-2,)) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """8-bit integers and a scale for each column (or for all that ``axes`` span): weight ≈ integers · scale."""
+    scale = np.maximum(np.abs(weight).max(axis=axes, keepdims=True), 1e-12) / 127
+    return np.rint(weight / scale).astype(np.int8), scale.squeeze(axes).astype(np.float32)
 
 
 def _off_diagonal(g: Graph, U: str) -> str:
