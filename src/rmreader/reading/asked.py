@@ -96,9 +96,10 @@ class Asked:
             if self._read == len(self.windows):
                 self._choose()
             return
-        reach = np.arange(spans.shape[1])
-        to = np.minimum(np.arange(len(spans))[:, None] + reach, len(spans) - 1)
-        spans[self.places[to] - self.places[:, None] > reach] = -np.inf  # no answer has a gap in it
+        if self._best:  # read again, so there may be gaps, and no answer has one in it
+            reach = np.arange(spans.shape[1])
+            to = np.minimum(np.arange(len(spans))[:, None] + reach, len(spans) - 1)
+            spans[self.places[to] - self.places[:, None] > reach] = -np.inf
         self.spans = spans
         self._weight = log_sum(scores.start) + log_sum(scores.end)
 
