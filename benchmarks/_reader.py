@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,16 +72,17 @@ def texts(data: str, words: int, count: int) -> list[tuple[str, str]]:
     return [(sentence(11)[:-1] + "?", " ".join(passage().split()[:words])) for _ in range(count)]
 
 
-def interleaved(calls: dict[str, Callable[[int], object]], rounds: int) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
-    """Seconds of each call in each round, the calls taking turns, so that all meet the same machine."""
+def interleaved(calls: dict[str, Callable[[int], object]], rounds: int, each: int = 1) -> dict[str, Any]:
+    """Seconds of every call; the calls take turns of ``each`` in a row, so that all meet the same machine."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call(0)  # warm
-    for number in range(rounds):
+    for number in range(0, rounds * each, each):
         for name, call in calls.items():
-            began = time.perf_counter()
-            call(number)
-            seconds[name].append(time.perf_counter() - began)
+            for k in range(number, number + each):
+                began = time.perf_counter()
+                call(k)
+                seconds[name].append(time.perf_counter() - began)
     return {name: np.array(times) for name, times in seconds.items()}
 
 
