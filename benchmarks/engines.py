@@ -4,8 +4,8 @@
 
 Ours is timed from text to text; the other (6 layers, 768 wide, random weights) from piece ids to logits, as many as the
 texts have on average, its tokenizer left out in its favour. Engines take turns, so that all of them meet the same
-machine; read the ratios. A turn is ``each`` questions in a row, all of them counted. With ``--each 1`` ours starts every
-question with its weights out of the cache, while the other's, larger than the cache, never stay there.
+machine; read the ratios. A turn is ``each`` questions in a row, all of them counted. With ``--each 1`` ours starts
+every question with its weights out of the cache, while the other's, larger than the cache, never stay there.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Pace:
     way is taken, and now and then the other is tried. (The answer is the same either way.)
     """
 
-    def __init__(self, retry: int = 16) -> None:
+    def __init__(self, retry: int = 64) -> None:
         self.retry = retry
         self._calls = 0
         self._costs: list[list[float]] = [[], []]  # the latest three of each way
