@@ -178,12 +178,13 @@ def member(seconds: float, size: int, overrides: Sequence[str]) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     began, done = time.perf_counter(), 0
+    bad = torch.zeros((), device=DEVICE)
     while time.perf_counter() - began < seconds:
         for batch in batches:
-            act(batch)
+            bad += act(batch)["measures"][0]
         torch.cuda.synchronize()
         done += len(batches)
-    print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done}))
+    print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done, "bad": bad.item() / done}))
 
 
 def members(count: int, size: int, compiled: bool, share: int, seconds: float = 4.0) -> dict[str, Any]:
@@ -203,11 +204,13 @@ def members(count: int, size: int, compiled: bool, share: int, seconds: float = 
         process.stdin.flush()
     for process in running:
         answers.append(process.communicate()[0].strip().splitlines())
-    spans = [json.loads(lines[-1])["ms"] for lines in answers if lines]
-    row = {"members": count, "share": share, "finished": len(spans), "ms": statistics.median(spans)}
+    found = [json.loads(lines[-1]) for lines in answers if lines]
+    row = {"members": count, "share": share, "finished": len(found), "ms": statistics.median(f["ms"] for f in found)}
+    row["bad"] = max(f["bad"] for f in found)
     mps = "under MPS" if Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")).exists() else "without MPS"
     each = f"{row['ms']:.2f} ms a step each, {row['ms'] / count:.2f} a member's step"
-    print(f"{count:2} at once {mps}, at most {share:3} % of the GPU each: {each}", flush=True)
+    wrong = f"; {100 * row['bad']:.0f} % OF THE STEPS NOT FINITE" if row["bad"] else ""
+    print(f"{count:2} at once {mps}, at most {share:3} % of the GPU each: {each}{wrong}", flush=True)
     return row
 
 
