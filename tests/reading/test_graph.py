@@ -124,7 +124,7 @@ def test_both_engines_give_the_same_answers_in_batches_of_any_size(folder: Path)
 
 
 def test_the_faster_way_is_taken_until_it_is_slower() -> None:
-    pace, costs, taken = Pace(retry=10), [2.0, 1.0], []
+    pace, costs, taken = Pace(retry=30), [2.0, 1.0], []
     for number in range(300):
         way = pace.choose()
         taken.append(way)
@@ -136,3 +136,14 @@ def test_the_faster_way_is_taken_until_it_is_slower() -> None:
     assert np.mean(taken[10:100]) > 0.85
     assert np.mean(taken[110:200]) < 0.15
     assert np.mean(taken[240:]) > 0.85
+
+
+def test_a_way_that_is_slow_at_first_is_found_to_be_the_faster_one() -> None:
+    pace, before, taken = Pace(), 0, []
+    for number in range(400):
+        way = pace.choose()
+        settled = way == before and number > 20  # at first the second way is slow, and later whenever it begins
+        pace.note(way, (2.0, 1.0 if settled else 5.0)[way])
+        before = way
+        taken.append(way)
+    assert np.mean(taken[150:]) > 0.85

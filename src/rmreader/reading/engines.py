@@ -71,7 +71,8 @@ class Pace:
     """Which of two ways is the faster one just now.
 
     A second thread gains a fifth on an idle machine and costs half as much again on a busy one, so mostly the faster
-    way is taken, and now and then the other is tried. (The answer is the same either way.)
+    way is taken, and now and then the other is tried, three times in a row: the first call after a change is often
+    slow, so that a single one would tell nothing. (The answer is the same either way.)
     """
 
     def __init__(self, retry: int = 64) -> None:
@@ -83,10 +84,10 @@ class Pace:
         """0 or 1."""
         self._calls += 1
         for way, costs in enumerate(self._costs):
-            if len(costs) < 2:  # the first call of either is slow in any case
+            if len(costs) < 3:
                 return way
         faster = int(min(self._costs[1]) < min(self._costs[0]))
-        return 1 - faster if self._calls % self.retry == 0 else faster
+        return 1 - faster if self._calls % self.retry < 3 else faster
 
     def note(self, way: int, cost: float) -> None:
         """What a call cost."""
