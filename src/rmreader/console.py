@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
+
+
+class Advance(Protocol):
+    """Moves a progress bar on."""
+
+    def __call__(self, amount: float = 1.0, text: str | None = None) -> None:
+        """So much more is done; ``text`` takes the place of the unit behind the count."""
 
 
 @contextmanager
-def progress(description: str, total: float | None = None, unit: str = "") -> Iterator[Callable[[float], None]]:
-    """A progress bar; call the yielded function with how much more is done. Silent where stderr is no terminal."""
+def progress(description: str, total: float | None = None, unit: str = "", transient: bool = True) -> Iterator[Advance]:
+    """A progress bar; call what it yields with how much more is done. Silent where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -24,14 +32,14 @@ def progress(description: str, total: float | None = None, unit: str = "") -> It
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(unit),
+        TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(description, total=total)
+    with Progress(*columns, console=console, transient=transient, disable=not console.is_terminal) as bar:
+        task = bar.add_task(description, total=total, text=unit)
 
-        def advance(amount: float = 1.0) -> None:
-            bar.update(task, advance=amount)
+        def advance(amount: float = 1.0, text: str | None = None) -> None:
+            bar.update(task, advance=amount, text=unit if text is None else text)
 
         yield advance

@@ -11,7 +11,6 @@ import pytest
 
 from rmreader.config import Inputs
 from rmreader.data.squad import read_squad
-from rmreader.reading.folder import SHIPPED
 from rmreader.reading.reader import Reader
 
 COUNT = int(os.environ.get("RMREADER_EXAMPLES", "60"))
@@ -20,8 +19,6 @@ COUNT = int(os.environ.get("RMREADER_EXAMPLES", "60"))
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["random", "small"])
 def test_answers_equal_the_networks(real_data: Path, make_reader: Any, name: str) -> None:
-    if name == "small" and not (SHIPPED / "small").is_dir():
-        pytest.skip("the reader 'small' does not ship yet")
     model = name if name == "small" else make_reader(hidden=100, blocks=3, inputs=Inputs())
     every = [(q.text, p.context) for p, q in read_squad(real_data / "squad-v1.1" / "dev-v1.1.json.gz").questions()]
     pairs = random.Random(2).sample(every, min(COUNT, len(every)))

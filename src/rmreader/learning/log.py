@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rmreader.console import progress
 from rmreader.errors import UserError
 
 Show = Callable[[int, str], None]
@@ -55,29 +56,15 @@ def rewind(path: Path, step: int) -> None:
 @contextmanager
 def live(total: int) -> Iterator[Show]:
     """A progress bar over ``total`` steps with a text behind it; silent where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    done = 0
+    with progress("training", total, transient=False) as advance:
 
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("training"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=total, text="")
-        yield lambda done, text: bar.update(task, completed=done, text=text)
+        def show(now: int, text: str) -> None:
+            nonlocal done
+            advance(now - done, text)
+            done = now
+
+        yield show
 
 
 def say(sentence: str) -> None:
