@@ -23,6 +23,8 @@ from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.outfolder import Stop
 from rmreader.learning.trainer import Run, train
+from rmreader.reading.engines import OnnxEngine, TorchEngine
+from rmreader.reading.export import export_onnx
 from rmreader.reading.reader import Reader
 
 CPU = torch.device("cpu")
@@ -56,6 +58,21 @@ def run(tiny: Any, out: Path, *overrides: str, resume: bool = False) -> Any:
     return train(recipe, *files, out, resume=resume, device="cpu", cache_dir=out.parent / "cache")
 
 
+def same_without_torch(best: Path, tmp_path: Path) -> None:
+    """ONNX Runtime and torch answer alike: short texts, and texts longer than the encoder's window."""
+    short, long = "In Oslo, Emmy made three maps. In Lima, Noor slept.", "Emmy made three maps, Ada two. " * 40
+    pairs = [("Who made three maps?", short), ("Who slept " + "in Lima or in Oslo " * 30 + "?", long), ("Who?", "Ada")]
+    ours, theirs = Reader.load(best), Reader.load(best, engine="torch")
+    assert isinstance(ours.engine, OnnxEngine)
+    for pair, found in zip(pairs, ours.ask_many(pairs, top=3), strict=True):
+        for one, other in zip(found, theirs.ask(*pair, top=3), strict=True):
+            assert (one.text, one.start) == (other.text, other.start)
+            assert abs(one.score - other.score) < 1e-3
+    for one, other in zip(ours.explain(*pairs[0]).rounds, theirs.explain(*pairs[0]).rounds, strict=True):
+        np.testing.assert_allclose(one.interactive, other.interactive, atol=1e-3)
+    assert export_onnx(best, tmp_path / "reader.onnx") < 1e-3
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reader_with_an_encoder_is_trained_kept_and_read(tiny: Any, bert: Path, tmp_path: Path, mode: str) -> None:
     result = run(tiny, tmp_path / "run", f"inputs.contextual={bert}", *MODES[mode])
@@ -65,8 +82,7 @@ def test_a_reader_with_an_encoder_is_trained_kept_and_read(tiny: Any, bert: Path
     extras = Extras(recipe.inputs, CPU, tmp_path / "cache", reader=best)
     dev = encode_file(tiny.folder / "dev.json", tiny.folder)
     assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
-    answer = Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps. In Lima, Noor slept.")[0]
-    assert answer.text
+    same_without_torch(best, tmp_path)
 
 
 def test_a_reader_with_elmo_and_tags_is_trained_kept_and_read(tiny: Any, real_data: Path, tmp_path: Path) -> None:
@@ -80,7 +96,16 @@ def test_a_reader_with_elmo_and_tags_is_trained_kept_and_read(tiny: Any, real_da
     extras = Extras(recipe.inputs, CPU, tmp_path / "cache", reader=best)
     dev = encode_file(tiny.folder / "dev.json", tiny.folder)
     assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
+    assert isinstance(Reader.load(best).engine, TorchEngine)
     assert Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps.")[0].text
+    with pytest.raises(UserError, match="with ELMo cannot be exported"):
+        export_onnx(best, tmp_path / "reader.onnx")
+
+
+def test_a_reader_with_tags_reads_without_torch(tiny: Any, tmp_path: Path) -> None:
+    pytest.importorskip("spacy", reason="spaCy is absent")
+    run(tiny, tmp_path / "run", "inputs.tags=english")
+    same_without_torch(tmp_path / "run" / "best", tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["apart", "together"])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from rmreader.data.batch import Batch
 from rmreader.errors import UserError
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
 from rmreader.model.transformer import Transformer, load_transformer
-from rmreader.text.pieces import MOST_PIECES, Pieces, PieceTable, encoder_folder
+from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
 from rmreader.text.windows import lay_out_alone
 
 # files that make a reader with a tuned encoder independent of the encoder's own folder
@@ -47,8 +46,7 @@ class FrozenTransformer(nn.Module):
         self.pieces = Pieces(folder, window)
         self.transformer = load_transformer(folder).requires_grad_(False)
         self.layers, self.size = self.transformer.layers, self.transformer.size
-        files = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
-        self.fingerprint = _digest(files, f"transformer/1 {self.pieces.window} {MOST_PIECES}")
+        self.fingerprint = fingerprint(folder, self.pieces.window)
 
     def table(self, words: Sequence[str]) -> PieceTable:
         """The words' pieces."""
@@ -81,7 +79,7 @@ class FrozenElmo(nn.Module):
         files = elmo_files(folder)
         self.elmo: Elmo = read_elmo(*files)
         self.layers, self.size = self.elmo.layers, self.elmo.size
-        self.fingerprint = _digest(files, "elmo/1")
+        self.fingerprint = digest(files, "elmo/1")
 
     def table(self, words: Sequence[str]) -> NDArray[np.int16]:
         """The words' characters."""
@@ -143,11 +141,3 @@ def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEnco
     source = folder or encoder_folder(inputs.contextual)
     transformer = load_transformer(source, inputs.contextual_layer_dropout, weights=folder is None)
     return TunedEncoder(transformer), Pieces(source)
-
-
-def _digest(files: Sequence[Path], rules: str) -> str:
-    digest = hashlib.sha256(rules.encode())
-    for path in files:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What runs the network: ONNX Runtime, without torch; or torch, for readers with tags or a contextual encoder."""
+"""What runs the network: ONNX Runtime, without torch; or torch, for readers with a contextual encoder but BERT's."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rmreader.text.lexicon import Lexicon
 if TYPE_CHECKING:
     import onnxruntime as ort
 
+    from rmreader.reading.extras import Extras
     from rmreader.reading.inputs import WordInputs
 
 MOST_THREADS = 8
@@ -104,7 +105,12 @@ class OnnxEngine:
         from rmreader.reading.inputs import WordInputs
 
         weights, recipe = folder.weights(), folder.recipe
+        self.extras: Extras | None = None
         try:
+            if recipe.inputs.tags or recipe.inputs.contextual:
+                from rmreader.reading.extras import Extras
+
+                self.extras = Extras(folder, weights, int8=precision == "int8")
             self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
             self._model = reader_graph(weights, recipe.network, int8=precision == "int8")
         except (KeyError, ValueError) as error:
@@ -128,9 +134,8 @@ class OnnxEngine:
     def read(self, pair: Pair) -> Scores:
         """Read one question: a second thread takes half of the large products, where that is the faster way."""
         threads = 1 + self._pace.choose() if self.threads > 1 else 1
-        session, inputs = self._session(threads), self._inputs(pair)
-        began = perf_counter()
-        scores = Scores(*session.run(None, inputs))
+        session, began = self._session(threads), perf_counter()
+        scores = Scores(*session.run(None, self._inputs(pair, threads)))
         self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
         return scores
 
@@ -164,8 +169,11 @@ class OnnxEngine:
     def _run(self, session: ort.InferenceSession, pair: Pair) -> Scores:
         return Scores(*session.run(None, self._inputs(pair)))
 
-    def _inputs(self, pair: Pair) -> dict[str, NDArray[np.float32]]:
-        return dict(zip(("question", "context"), self.words(pair.question_words, pair.context_words), strict=True))
+    def _inputs(self, pair: Pair, threads: int = 1) -> dict[str, NDArray[np.float32]]:
+        question, context = known = self.words(pair.question_words, pair.context_words)
+        if self.extras is not None:
+            question, context = self.extras.join((pair.question_words, pair.context_words), known, threads)
+        return {"question": question, "context": context}
 
 
 class TorchEngine:
@@ -176,7 +184,7 @@ class TorchEngine:
             import torch
         except ImportError:
             raise UserError(
-                f"{folder.path}: this reader's tags or contextual encoder need torch; pip install 'rmreader[train]'."
+                f"{folder.path}: this reader's contextual encoder needs torch; pip install 'rmreader[train]'."
             ) from None
         from rmreader.learning.extras import Extras
         from rmreader.learning.readerfolder import load_network
@@ -241,11 +249,14 @@ def make_engine(
     precision: str | None = None,
     threads: int | None = None,
 ) -> Engine:
-    """The engine a reader needs: torch where it has tags or a contextual encoder, ONNX Runtime for all others."""
-    inputs = folder.recipe.inputs
-    needs_torch = bool(inputs.tags or inputs.contextual)
-    if engine == "torch" or (engine is None and needs_torch):
+    """The engine a reader needs: ONNX Runtime, but torch for what that cannot run."""
+    obstacle = None
+    if folder.recipe.inputs.contextual:
+        from rmreader.reading.extras import why_torch
+
+        obstacle = why_torch(folder)
+    if engine == "torch" or (engine is None and obstacle is not None):
         return TorchEngine(folder, lexicon)
-    if needs_torch:
-        raise UserError(f"{folder.path}: a reader with tags or a contextual encoder runs in torch alone.")
+    if obstacle is not None:
+        raise UserError(f"{folder.path}: a reader with {obstacle} runs in torch alone.")
     return OnnxEngine(folder, lexicon, precision or folder.precision, threads or min(cores(), MOST_THREADS))

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.reading.bert import embed, encode
 from rmreader.reading.engines import Pair, TorchEngine
+from rmreader.reading.extras import Extras, why_torch
 from rmreader.reading.folder import MANIFEST, WEIGHTS, Folder, open_folder
 from rmreader.reading.graph import Layers, Weights, network
 from rmreader.reading.inputs import character_states, session
@@ -27,6 +29,7 @@ from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import file_sha256
 
 TOLERANCE = 1e-4  # of log-probabilities, between a graph and the network it was made of
+HALF_TOLERANCE = 1e-3  # where both round vectors to 16 bits on the way, now and then to different sides
 ALLOWED_LOSS = 0.1  # of F1, in percent, for 8-bit products
 
 _SAMPLES = [
@@ -41,20 +44,24 @@ def export_onnx(name_or_path: str | Path, out: Path) -> float:
     """Write a reader as one .onnx file, attentions included; returns how far it is from the network (see ``check``).
 
     Inputs: ``question`` [n] and ``context`` [m] are rows of the word table ``vectors`` [W, dim], ``characters`` [W, c],
-    ``lengths`` [W], ``keys`` [W] (and ``trainable`` [W]), as ``Lexicon.look_up`` gives it. Outputs: ``log_p1`` and
-    ``log_p2`` [m]; ``E1`` [n, m], ``B1`` [m, m], ``E2``, … unnormalised.
+    ``lengths`` [W], ``keys`` [W] (and ``trainable`` [W]), as ``Lexicon.look_up`` gives it. With tags ``question_tags``
+    [n, 2] and ``context_tags`` [m, 2]. With a BERT encoder one window of it, ``pieces`` and ``types`` [s], and where
+    the words' first pieces stand in it, ``question_pieces`` [n] and ``context_pieces`` [m]; where question and passage
+    are encoded apart, ``query_pieces`` [t] are the question's. Outputs: ``log_p1`` and ``log_p2`` [m]; ``E1`` [n, m],
+    ``B1`` [m, m], ``E2``, … unnormalised.
     """
     folder = open_folder(name_or_path)
+    if (obstacle := why_torch(folder)) is not None:
+        raise UserError(f"{folder.path}: a reader with {obstacle} cannot be exported; it runs in torch alone.")
     inputs = folder.recipe.inputs
-    if inputs.tags or inputs.contextual:
-        raise UserError(f"{folder.path}: tags and contextual encoders are not exported; this reader runs in torch.")
-    model = whole_graph(folder)
-    difference = check(folder, model)
+    extras = Extras(folder, folder.weights(), int8=False) if inputs.tags or inputs.contextual else None
+    model = whole_graph(folder, extras)
+    difference = check(folder, model, extras)
     _write(out, model)
     return difference
 
 
-def whole_graph(folder: Folder) -> bytes:
+def whole_graph(folder: Folder, extras: Extras | None = None) -> bytes:
     """The network with its word inputs, in one graph."""
     g, w, inputs = Graph(), folder.weights(), folder.recipe.inputs
     question, context = g.input("question", "int32", ("n",)), g.input("context", "int32", ("m",))
@@ -76,6 +83,8 @@ def whole_graph(folder: Folder) -> bytes:
         columns = [g.op("ReduceMax", matches, np.array([1]), keepdims=1)]
         columns.append(g.op("Transpose", g.op("ReduceMax", matches, np.array([0]), keepdims=1)))
         xs = [g.op("Concat", x, column, axis=1) for x, column in zip(xs, columns, strict=True)]
+    if extras is not None:
+        xs = [g.op("Concat", x, *more, axis=1) for x, more in zip(xs, _extra_inputs(g, w, extras), strict=True)]
     start, end, rounds = network(layers, folder.recipe.network, *xs)
     g.output("log_p1", g.op("LogSoftmax", start, axis=-1), ("m",))
     g.output("log_p2", g.op("LogSoftmax", end, axis=-1), ("m",))
@@ -85,7 +94,45 @@ def whole_graph(folder: Folder) -> bytes:
     return g.to_bytes()
 
 
-def check(folder: Folder, model: bytes) -> float:
+def _extra_inputs(g: Graph, w: Weights, extras: Extras) -> tuple[list[str], list[str]]:
+    """What a question's and a passage's words are told beyond the word table: embeddings of tags, encoder's vectors."""
+    found: tuple[list[str], list[str]] = ([], [])
+    texts = list(zip(found, ("question", "context"), ("n", "m"), strict=True))
+    if extras.tagger is not None:
+        for more, text, length in texts:
+            columns = g.ops("Split", 2, g.input(f"{text}_tags", "int32", (length, 2)), axis=1, num_outputs=2)
+            for kind, column in zip(("pos", "ner"), columns, strict=True):
+                more.append(g.op("Gather", w[f"encoder.{kind}.weight"], g.op("Squeeze", column, np.array([1]))))
+    if extras.encoder is not None:
+        bert, apart = extras.encoder.bert, extras.encoder.pairing == "apart"
+        pieces, types = g.input("pieces", "int32", ("s",)), g.input("types", "int32", ("s",))
+        main = query = encode(g, bert, embed(g, bert, pieces, types))
+        if apart:
+            asked = g.input("query_pieces", "int32", ("t",))
+            query = encode(g, bert, embed(g, bert, asked, g.op("Mul", asked, np.array(0, np.int32))))
+        for (more, text, length), vectors in zip(texts, (query, main), strict=True):
+            more.append(g.op("Gather", vectors, g.input(f"{text}_pieces", "int32", (length,))))
+    return found
+
+
+def _extra_feeds(pair: Pair, extras: Extras) -> dict[str, NDArray[Any]] | None:
+    """The same inputs for one question; None where it is longer than the encoder's window."""
+    texts, feeds = (pair.question_words, pair.context_words), dict[str, NDArray[Any]]()
+    if extras.tagger is not None:
+        tags = (ids.astype(np.int32) for ids in extras.tagger.tag(texts))
+        feeds |= dict(zip(("question_tags", "context_tags"), tags, strict=True))
+    if extras.encoder is not None:
+        laid = extras.encoder.lay_out(*texts)
+        if len(laid.pieces) > 1:
+            return None
+        feeds |= {"pieces": laid.pieces[0], "types": laid.piece_types[0]}
+        feeds |= {"question_pieces": laid.question_pieces[0], "context_pieces": laid.context_pieces[0]}
+        if laid.query_pieces is not None:
+            feeds["query_pieces"] = laid.query_pieces[0]
+    return feeds
+
+
+def check(folder: Folder, model: bytes, extras: Extras | None = None) -> float:
     """The largest difference of any log-probability or attention logit between a graph and torch's network, refused
     where it is above ``TOLERANCE``."""
     lexicon = Lexicon.load(folder.path)
@@ -98,11 +145,15 @@ def check(folder: Folder, model: bytes) -> float:
         table = dataclasses.asdict(lexicon.look_up(list(distinct)))
         texts = {"question": pair.question_words, "context": pair.context_words}
         feeds = table | {name: np.array([distinct[w] for w in words], np.int32) for name, words in texts.items()}
+        if (more := _extra_feeds(pair, extras) if extras is not None else {}) is None:
+            continue
+        feeds |= more
         found = exported.run(None, {name: array for name, array in feeds.items() if name in wanted})
         scores, rounds = plain.read(pair), plain.attend(pair)
         expected = [log_softmax(scores.start), log_softmax(scores.end), *(part for one in rounds for part in one)]
         worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True)))
-    if not worst <= TOLERANCE:
+    half = extras is not None and extras.encoder is not None and extras.encoder.bert.half
+    if not worst <= (HALF_TOLERANCE if half else TOLERANCE):
         raise UserError(
             f"{folder.path}: the exported graph differs from the network by {worst:.1e}; nothing is written."
         )

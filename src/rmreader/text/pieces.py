@@ -6,6 +6,7 @@ for each distinct word.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -49,6 +50,21 @@ def encoder_folder(name: str) -> Path:
     except Exception as error:  # the hub raises many kinds: offline, no such name, no permission
         why = " ".join(str(error).split())[:200]
         raise UserError(f"{name}: neither a folder nor an encoder that could be fetched ({why}).") from None
+
+
+def fingerprint(folder: Path, window: int) -> str:
+    """A digest of an encoder's files and of the rules by which it is read."""
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
+    return digest(files, f"transformer/1 {window} {MOST_PIECES}")
+
+
+def digest(files: Sequence[Path], rules: str) -> str:
+    """A digest of files and of rules."""
+    found = hashlib.sha256(rules.encode())
+    for path in files:
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()[:32]
 
 
 def _minilm() -> Path:
@@ -97,7 +113,7 @@ class Pieces:
         try:
             from tokenizers import Tokenizer
         except ImportError:
-            raise UserError("Transformer encoders need pip install 'rmreader[transformer]'.") from None
+            raise UserError("a transformer encoder needs pip install 'rmreader[contextual]'.") from None
         config, tree = _read_json(folder / "config.json"), _read_json(folder / "tokenizer.json")
         _space_before_words(tree)
         try:

@@ -155,7 +155,7 @@ def file_sha256(path: Path) -> str:
 
 def map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, memory-mapped: only the rows that are looked up are ever read."""
-    kinds = {"I8": np.int8, "U8": np.uint8, "F16": np.float16, "F32": np.float32}
+    kinds = {"I8": np.int8, "U8": np.uint8, "I64": np.int64, "F16": np.float16, "F32": np.float32}
     size = path.stat().st_size
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")

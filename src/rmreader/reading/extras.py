@@ -1,0 +1,147 @@
+"""Tags and contextual vectors of one question and its passage, without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from rmreader.config import Inputs
+from rmreader.errors import UserError
+from rmreader.reading.bert import Bert, bert_graph
+from rmreader.reading.folder import Folder
+from rmreader.reading.graph import Weights
+from rmreader.reading.inputs import Floats, session
+from rmreader.text.pieces import Pieces, encoder_folder, fingerprint
+from rmreader.text.tags import Tagger
+from rmreader.text.vectors import map_safetensors
+from rmreader.text.windows import Layout, lay_out
+
+FILE, ENCODER, ENCODER_WEIGHTS = "extras.json", "encoder", "model.safetensors"
+_OWN = "contextual.transformer.model."  # where a tuned encoder's weights stand among the network's
+
+
+def why_torch(folder: Folder) -> str | None:
+    """Why a reader's extra inputs must be computed by torch; None where they need not."""
+    inputs = folder.recipe.inputs
+    if not inputs.contextual:
+        return None
+    if inputs.contextual.startswith("elmo:"):
+        return "ELMo"
+    source = _source(folder)
+    try:
+        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "an encoder without a readable config.json"
+    plain = config.get("hidden_act") == "gelu" and config.get("position_embedding_type", "absolute") == "absolute"
+    if config.get("model_type") != "bert" or not plain:
+        return f"an encoder of the kind {config.get('model_type')}"
+    if inputs.contextual_mode == "frozen" and not (source / ENCODER_WEIGHTS).is_file():
+        return f"an encoder without {ENCODER_WEIGHTS}"
+    return None
+
+
+class Extras:
+    """What a recipe adds to the words' own inputs: embeddings of tags, then contextual vectors."""
+
+    def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:
+        inputs = folder.recipe.inputs
+        about = _about(folder)
+        self.tagger = Tagger(inputs.tags, about["entities"]) if inputs.tags else None
+        self._tags = [weights[f"encoder.{kind}.weight"] for kind in ("pos", "ner")] if inputs.tags else []
+        self._tagging = Lock()  # a spaCy pipeline serves one thread at a time
+        self.encoder = Encoder(folder, weights, int8, str(about["fingerprint"])) if inputs.contextual else None
+
+    def join(
+        self, texts: tuple[Sequence[str], Sequence[str]], known: tuple[Floats, Floats], threads: int = 1
+    ) -> tuple[Floats, Floats]:
+        """The words' inputs [n, width] and [m, width] with these behind them."""
+        parts: list[list[Any]] = [[known[0]], [known[1]]]
+        if self.tagger is not None:
+            with self._tagging:
+                tags = list(self.tagger.tag(texts))
+            for part, ids in zip(parts, tags, strict=True):
+                part += [table[ids[:, column]] for column, table in enumerate(self._tags)]
+        if self.encoder is not None:
+            for part, vectors in zip(parts, self.encoder(*texts, threads), strict=True):
+                part.append(vectors)
+        question, context = (np.concatenate(part, axis=1) for part in parts)
+        return question, context
+
+
+class Encoder:
+    """A BERT encoder, frozen or tuned, apart or on pairs; long texts in overlapping windows."""
+
+    def __init__(self, folder: Folder, weights: Weights, int8: bool, expected: str) -> None:
+        inputs, source = folder.recipe.inputs, _source(folder)
+        self.pieces, self.pairing = Pieces(source), inputs.contextual_pairing
+        frozen = inputs.contextual_mode == "frozen"
+        if frozen and fingerprint(source, self.pieces.window) != expected:
+            raise UserError(f"{folder.path}: it was trained with another encoder than {inputs.contextual} is now.")
+        own = _frozen(source) if frozen else _part(weights, _OWN)
+        shares = np.exp(weights["encoder.mix.weights"] - weights["encoder.mix.weights"].max())
+        mix = weights["encoder.mix.gamma"] * shares / shares.sum()
+        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+        self.bert = Bert(own, int(config["num_attention_heads"]), float(config["layer_norm_eps"]), mix, half=frozen)
+        self._model = bert_graph(self.bert, int8)
+        self._sessions: dict[int, ort.InferenceSession] = {}
+
+    def __call__(self, question: Sequence[str], context: Sequence[str], threads: int = 1) -> tuple[Floats, Floats]:
+        """Contextual vectors of the words of both texts."""
+        laid = self.lay_out(question, context)
+        main = query = self._read(laid.pieces, laid.piece_types, laid.piece_mask, threads)
+        if laid.query_pieces is not None and laid.query_mask is not None:
+            query = self._read(laid.query_pieces, np.zeros_like(laid.query_pieces), laid.query_mask, threads)
+        return query[laid.question_pieces[0]], main[laid.context_pieces[0]]
+
+    def lay_out(self, question: Sequence[str], context: Sequence[str]) -> Layout:
+        """The sequences that are read, and where the words stand in them."""
+        numbers = {word: row for row, word in enumerate(dict.fromkeys([*question, *context]), start=1)}
+        rows = [np.array([numbers[word] for word in text]) for text in (question, context)]
+        return lay_out(self.pieces, self.pieces.table(list(numbers)), [rows[0]], [rows[1]], self.pairing)
+
+    def _read(self, pieces: NDArray[Any], types: NDArray[Any], mask: NDArray[np.bool_], threads: int) -> Floats:
+        """[R, s] each -> [R·s, size]; every row is read without its padding, whose places hold nothing of meaning."""
+        if threads not in self._sessions:
+            self._sessions[threads] = session(self._model, threads)
+        words, segments, places = self.bert.embeddings
+        out = np.zeros((*pieces.shape, words.shape[1]), np.float32)
+        for row, length in enumerate(mask.sum(axis=1).tolist()):
+            x = words[pieces[row, :length]] + segments[types[row, :length]] + places[:length]
+            out[row, :length] = self._sessions[threads].run(None, {"embeddings": x})[0]
+        return out.reshape(-1, out.shape[-1])
+
+
+def _source(folder: Folder) -> Path:
+    """Where the encoder's files are: with a tuned reader, or in a folder of its own."""
+    inputs: Inputs = folder.recipe.inputs
+    return folder.path / ENCODER if inputs.contextual_mode == "tuned" else encoder_folder(inputs.contextual)
+
+
+def _about(folder: Folder) -> dict[str, Any]:
+    path = folder.path / FILE
+    try:
+        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {"entities": tuple(about["entities"]), "fingerprint": about["fingerprint"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: missing or damaged ({error}); restore the reader's folder.") from None
+
+
+def _frozen(source: Path) -> dict[str, NDArray[np.float32]]:
+    """The weights of an encoder's own folder, whether or not a task's head stands above them."""
+    path = source / ENCODER_WEIGHTS
+    try:
+        stored = {name: array.astype(np.float32) for name, array in map_safetensors(path).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); fetch the encoder again.") from None
+    return _part(stored, "bert.") or stored
+
+
+def _part(weights: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
+    return {name[len(prefix) :]: array for name, array in weights.items() if name.startswith(prefix)}
