@@ -1,0 +1,50 @@
+"""What ships answers questions, says what it is, and stays small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmreader.reading.folder import MANIFEST, SHIPPED, open_folder
+from rmreader.reading.reader import Reader
+
+READERS = sorted(path.parent.name for path in SHIPPED.glob(f"*/{MANIFEST}"))
+PASSAGE = Path(__file__).resolve().parents[2] / "examples" / "passage.txt"
+QUESTIONS = {
+    "Who designed the lighthouse?": "Ingrid Halvorsen",
+    "When was the lamp first lit?": "3 October 1871",
+    "Why was the tower moved?": "the sea had begun to undermine the cliff",
+}
+
+
+def test_both_are_there() -> None:
+    assert READERS == ["base", "small"]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_shipped_reader_answers_what_the_readme_asks(name: str) -> None:
+    if name == "base":
+        pytest.importorskip("tokenizers", reason="tokenizers is absent")
+    passage = PASSAGE.read_text(encoding="utf-8")
+    found = Reader.load(name).ask_many((question, passage) for question in QUESTIONS)
+    for answers, expected in zip(found, QUESTIONS.values(), strict=True):
+        assert answers[0].text == expected
+        assert answers[0].confidence > 0.8
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_shipped_reader_is_whole_and_says_where_it_comes_from(name: str) -> None:
+    folder = open_folder(name)
+    assert {"commit", "recipe", "trained_on_sha256"} <= set(folder.about["provenance"])
+    assert folder.temperature != 1.0
+    card = (folder.path / "README.md").read_text(encoding="utf-8")
+    assert "SQuAD 1.1 dev" in card
+    everything = "".join(path.read_text("utf-8") for path in folder.path.glob("*.y*ml")) + card
+    assert "/root" not in everything
+    assert "/work" not in everything
+
+
+def test_everything_that_ships_is_small() -> None:
+    sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
+    assert sum(sizes) < 50e6
