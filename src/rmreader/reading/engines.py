@@ -101,6 +101,7 @@ class OnnxEngine:
     def __init__(self, folder: Folder, lexicon: Lexicon, precision: str, threads: int) -> None:
         self.folder, self.precision, self.threads = folder, precision, threads
         self._pace, self._sessions = Pace(), dict[int, "ort.InferenceSession"]()
+        from rmreader.reading import native
         from rmreader.reading.graph import reader_graph
         from rmreader.reading.inputs import WordInputs
 
@@ -112,7 +113,7 @@ class OnnxEngine:
 
                 self.extras = Extras(folder, weights, int8=precision == "int8")
             self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
-            self._model = reader_graph(weights, recipe.network, int8=precision == "int8")
+            self._model = reader_graph(weights, recipe.network, int8=precision == "int8", in_c=native.why_not() is None)
         except (KeyError, ValueError) as error:
             why = " ".join(str(error).split())
             raise UserError(f"{folder.path}: the weights do not fit recipe.yaml ({why}); restore the folder.") from None

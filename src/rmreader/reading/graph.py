@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.config import NetworkConfig
+from rmreader.reading import native
 from rmreader.reading.onnxfile import FLOAT, Graph
 
 Array = NDArray[Any]
@@ -33,7 +34,9 @@ class Round:
     Bt: str
 
 
-def reader_graph(weights: Weights, config: NetworkConfig, int8: bool = False, attention: bool = False) -> bytes:
+def reader_graph(
+    weights: Weights, config: NetworkConfig, int8: bool = False, attention: bool = False, in_c: bool = False
+) -> bytes:
     """The model: ``question`` [n, D] and ``context`` [m, D], input vectors -> logits ``start`` and ``end`` [m].
 
     ``attention`` adds E [n, m] and B [m, m] of every block, unnormalised, as ``E1``, ``B1``, ``E2``, …
@@ -41,7 +44,7 @@ def reader_graph(weights: Weights, config: NetworkConfig, int8: bool = False, at
     g = Graph()
     width = weights["encoder.lstm.weight_ih"].shape[2]
     question, context = g.input("question", "float32", ("n", width)), g.input("context", "float32", ("m", width))
-    start, end, rounds = network(Layers(g, weights, int8), config, question, context)
+    start, end, rounds = network(Layers(g, weights, int8, in_c), config, question, context)
     g.output("start", start, ("m",))
     g.output("end", end, ("m",))
     if attention:
@@ -53,11 +56,12 @@ def reader_graph(weights: Weights, config: NetworkConfig, int8: bool = False, at
 
 @dataclass(frozen=True)
 class Layers:
-    """What the network is made of, with or without 8-bit products."""
+    """What the network is made of, with or without 8-bit products; and then with the LSTM in C or ONNX Runtime's."""
 
     g: Graph
     w: Weights
     int8: bool = False
+    in_c: bool = False
 
     def linear(self, x: str, weight: Array, bias: Array | None = None) -> str:
         """x·W + b, for W [in, out]."""
@@ -76,6 +80,11 @@ class Layers:
 
     def bilstm(self, name: str, x: str) -> str:
         """x [T, D] -> every state [T, 2H]."""
+        if self.int8 and self.in_c:
+            order = native.order(self.w[f"{name}.weight_hh"].shape[2])
+            W, bias = (np.concatenate(self.w[f"{name}.{part}"][:, order]) for part in ("weight_ih", "bias"))
+            packed = native.pack(self.w[f"{name}.weight_hh"])
+            return self.g.op("BiLSTM", self.linear(x, W.T, bias), *packed, domain=native.DOMAIN)
         y, _ = self.lstm(name, self.g.op("Unsqueeze", x, np.array([1])))  # [T, 2, 1, H]
         return self.g.op("Reshape", y, np.array([-1, 2 * self.w[f"{name}.weight_hh"].shape[2]]))
 

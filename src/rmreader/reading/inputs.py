@@ -12,6 +12,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
+from rmreader.reading import native
 from rmreader.reading.graph import Layers, Weights
 from rmreader.reading.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
@@ -104,4 +105,5 @@ def session(model: bytes, threads: int = 1) -> ort.InferenceSession:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    native.register(options)
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -23,6 +23,7 @@ class Graph:
         self._constants: list[bytes] = []
         self._inputs: list[bytes] = []
         self._outputs: list[bytes] = []
+        self._domains = {"": OPSET}
         self._count = 0
 
     def input(self, name: str, dtype: str, shape: Shape) -> str:
@@ -55,17 +56,15 @@ class Graph:
         names = [f"{kind}{self._count}_{k}" for k in range(outputs)]
         given = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         self._nodes.append(_node(kind, given, names, domain, attributes))
+        self._domains.setdefault(domain, 1)
         return names
 
     def to_bytes(self) -> bytes:
         """The whole model, as a .onnx file holds it."""
         graph = [_bytes(1, node) for node in self._nodes] + [_text(2, "reader")] + self._constants
         graph += [_bytes(11, value) for value in self._inputs] + [_bytes(12, value) for value in self._outputs]
-        opsets = [_bytes(8, _text(1, domain) + _number(2, version)) for domain, version in _OPSETS]
+        opsets = [_bytes(8, _text(1, domain) + _number(2, version)) for domain, version in self._domains.items()]
         return b"".join([_number(1, IR_VERSION), _text(2, "rmreader"), _bytes(7, b"".join(graph)), *opsets])
-
-
-_OPSETS = (("", OPSET), ("com.microsoft", 1))
 
 
 def _node(kind: str, inputs: list[str], outputs: list[str], domain: str, attributes: dict[str, Any]) -> bytes:

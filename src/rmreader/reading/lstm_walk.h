@@ -1,0 +1,89 @@
+/* One direction of the LSTM, NAME(walk), compiled anew for each TARGET around its own NAME(sums) and NAME(limit). */
+
+ALWAYS TARGET Floats NAME(load)(const float *from) {
+    Floats x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+/* e^x for |x| ≤ 20, to 2e-7 of it; beyond that e^±20, with which 1 / (1 + e^x) is as good. */
+ALWAYS TARGET Floats NAME(exponential)(Floats x) {
+    x = NAME(limit)(x, 20.0f);
+    Floats power = x * 1.44269504f, whole = power + 12582912.0f - 12582912.0f, r = power - whole; /* |r| ≤ 1/2 */
+    Floats y = r * 1.33908634e-3f + 9.67602916e-3f; /* 2^r, exact at the Chebyshev nodes */
+    y = y * r + 5.55035699e-2f;
+    y = y * r + 2.40221071e-1f;
+    y = y * r + 6.93147190e-1f;
+    y = y * r + 1.00000008f;
+    return y * (Floats)((__builtin_convertvector(whole, Ints) + 127) << 23);
+}
+
+/* 16 units: c = σ(f)∘c + σ(i)∘tanh(g), h = σ(o)∘tanh(c), each over one denominator; what goes into the gates stands
+   ``apart`` in z. σ(x) = 1 / (1 + e^-x), tanh(x) = (1 - e^-2x) / (1 + e^-2x). */
+ALWAYS TARGET Floats NAME(cell)(const float *z, size_t apart, float *c) {
+    Floats i = 1 + NAME(exponential)(-NAME(load)(z)), f = 1 + NAME(exponential)(-NAME(load)(z + apart));
+    Floats g = NAME(exponential)(-2 * NAME(load)(z + 2 * apart)), o = 1 + NAME(exponential)(-NAME(load)(z + 3 * apart));
+    Floats ig = i * (1 + g), now = (NAME(load)(c) * ig + (1 - g) * f) / (ig * f);
+    Floats t = NAME(exponential)(-2 * now);
+    memcpy(c, &now, sizeof now);
+    return (1 - t) / (o * (1 + t));
+}
+
+/* z = gates + h·W_hh, of n groups */
+ALWAYS TARGET void NAME(product)(Rows rows, const float *gates, const uint8_t *q, const int n, float *z) {
+    Ints sums[4];
+    NAME(sums)(rows, q, n, sums);
+    for (int m = 0; m < n; m++) {
+        Floats scale = NAME(load)(rows.scales + m * LANES);
+        Floats now = __builtin_convertvector(sums[m], Floats) * scale + NAME(load)(gates + m * LANES);
+        memcpy(z + m * LANES, &now, sizeof now);
+    }
+}
+
+/* The last H mod 16 units: no more is read or written than there is; what the other lanes hold does no harm. */
+ALWAYS TARGET Floats NAME(rest)(Rows rows, const float *gates, const uint8_t *q, size_t units, float *z, float *c) {
+    for (size_t row = 0; row < 4 * units; row += LANES) {
+        float some[LANES] = {0};
+        const size_t left = 4 * units - row;
+        for (size_t j = 0; left < LANES && j < left; j++) some[j] = gates[row + j];
+        NAME(product)(rows, left < LANES ? some : gates + row, q, 1, z + row);
+        rows.weights += 64, rows.scales += LANES, rows.starts += LANES;
+    }
+    return NAME(cell)(z, units, c);
+}
+
+static TARGET void NAME(walk)(const Job *job, int direction) {
+    const size_t H = job->H, T = job->T, blocks = (H + LANES - 1) / LANES;
+    const size_t groups = (4 * H + LANES - 1) / LANES, first = direction * groups, fours = (H + 3) / 4;
+    float c[blocks * LANES], z[7 * LANES] = {0};
+    uint8_t q[2][blocks * LANES]; /* 128 + 127·h of the step before and of this one, by turns */
+    memset(c, 0, sizeof c);
+    memset(q, 128, sizeof q);
+    for (size_t step = 0; step < T; step++) {
+        const size_t t = direction ? T - 1 - step : step;
+        const float *gates = job->gates + (2 * t + direction) * 4 * H;
+        float *states = job->states + (2 * t + direction) * H;
+        for (size_t number = 0; number < blocks; number++) {
+            /* there and back, so that the weights, a little too many for the first cache, are partly still in it */
+            const size_t block = step % 2 ? blocks - 1 - number : number;
+            const size_t unit = block * LANES, units = H - unit < LANES ? H - unit : LANES, group = first + 4 * block;
+            const size_t stride = 64 * (units < LANES ? groups - 4 * block : 4);
+            const Rows rows = {job->weights + 64 * fours * group, stride, fours, job->scales + group * LANES,
+                               job->starts + group * LANES};
+            Floats h;
+            if (units == LANES) {
+                NAME(product)(rows, gates + 4 * unit, q[step % 2], 4, z);
+                h = NAME(cell)(z, LANES, c + unit);
+                memcpy(states + unit, &h, sizeof h);
+            } else {
+                h = NAME(rest)(rows, gates + 4 * unit, q[step % 2], units, z, c + unit);
+                for (size_t j = 0; j < units; j++) states[unit + j] = h[j];
+            }
+            Bytes rounded = __builtin_convertvector(__builtin_convertvector(h * 127 + 128.5f, Ints), Bytes);
+            memcpy(q[1 - step % 2] + unit, &rounded, sizeof rounded);
+        }
+    }
+}
+
+#undef TARGET
+#undef NAME
