@@ -67,15 +67,21 @@ def devices() -> list[str]:
 
 def kernels() -> dict[str, str]:
     """Which implementation each kernel would take here, and why."""
+    from rmreader.reading import native
+
+    obstacle = native.why_not()
+    reading = {
+        "lstm of 8-bit readers": f"in C ({native.KINDS[native.best()]})" if obstacle is None else f"plain: {obstacle}"
+    }
     if not _version("torch"):
-        return {"lstm": "the exported graph alone; training needs torch"}
+        return {"lstm": "the exported graph alone; training needs torch"} | reading
     import torch
 
     from rmreader.kernels.lstm import why_not_fused
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     obstacle = why_not_fused(torch.zeros(1, device=device), torch.zeros(1, device=device))
-    return {"lstm": "fused (Triton)" if obstacle is None else f"plain: {obstacle}"}
+    return {"lstm": "fused (Triton)" if obstacle is None else f"plain: {obstacle}"} | reading
 
 
 def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:

@@ -27,6 +27,7 @@ def test_the_diagnosis_is_json_on_request() -> None:
     assert {extra["name"] for extra in found["extras"]} >= {"train", "serve", "elmo", "tags", "transformer"}
     assert set(found["folders"]) == {"package", "cache"}
     assert found["kernels"]["lstm"]
+    assert found["kernels"]["lstm of 8-bit readers"].startswith(("in C (", "plain: "))
 
 
 def test_the_table_says_the_same() -> None:
