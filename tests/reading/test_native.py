@@ -102,6 +102,18 @@ def test_nothing_is_written_beyond_the_states(kind: int) -> None:
 
 
 @compiled
+@pytest.mark.parametrize("kind", kinds)
+@given(st.integers(1, 5), st.integers(1, 50), st.floats(0.01, 100), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_the_highway_computes_the_equation(kind: int, rows: int, width: int, size: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    both, x = (rng.normal(0, size, (rows, columns)).astype(np.float32) for columns in (2 * width, width))
+    r, g = np.split(both.astype(np.float64), 2, axis=1)
+    wanted = x + sigmoid(g) * (np.maximum(r, 0) - x)
+    np.testing.assert_allclose(native.highway(both, x, kind), wanted, atol=2e-6 * max(1, size))
+
+
+@compiled
 def test_a_kind_that_the_processor_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="processor"):
         native.bilstm(np.zeros((1, 2, 4), np.float32), native.pack(np.zeros((2, 4, 1), np.float32)), 99)

@@ -80,7 +80,7 @@ class Layers:
 
     def bilstm(self, name: str, x: str) -> str:
         """x [T, D] -> every state [T, 2H]."""
-        if self.int8 and self.in_c:
+        if self.in_c:
             order = native.order(self.w[f"{name}.weight_hh"].shape[2])
             W, bias = (np.concatenate(self.w[f"{name}.{part}"][:, order]) for part in ("weight_ih", "bias"))
             packed = native.pack(self.w[f"{name}.weight_hh"])
@@ -135,8 +135,11 @@ class Fusion:
             x, y = x + difference, y - difference
         return Fusion(x, y, rest.pop() if config.fusion_mul else None, w[f"{name}.bias"], config.fusion)
 
-    def fuse(self, g: Graph, x: str, both: str) -> str:
+    def fuse(self, layers: Layers, x: str, both: str) -> str:
         """o from x and the sum of the three products."""
+        g = layers.g
+        if layers.in_c and self.form == "highway":
+            return g.op("Highway", both, x, domain=native.DOMAIN)
         if self.form == "mlp":
             return g.op("Relu", both)
         r, gate = g.ops("Split", 2, both, axis=-1, num_outputs=2)
@@ -178,7 +181,7 @@ def align_question(
         both = g.op("Add", both, layers.linear(g.op("Mul", R, g.op("MatMul", attention, V)), fusion.mul))
     # (Wy−Ws)ṽ + b is a mean of what the question's words give, because attentions sum to 1
     both = g.op("Gemm", attention, layers.linear(V, fusion.y, fusion.bias), both)
-    return fusion.fuse(g, R, both), Et
+    return fusion.fuse(layers, R, both), Et
 
 
 def align_self(
@@ -200,7 +203,7 @@ def align_self(
     W = fusion.y
     if fusion.mul is not None:
         y, W = g.op("Concat", y, g.op("Mul", H, y), axis=-1), np.concatenate([fusion.y, fusion.mul])
-    return fusion.fuse(g, H, g.op("Add", both, layers.linear(y, W, fusion.bias))), Bt, S
+    return fusion.fuse(layers, H, g.op("Add", both, layers.linear(y, W, fusion.bias))), Bt, S
 
 
 def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, str]:
@@ -223,7 +226,7 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, s
     both = g.op("Gemm", l, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
     if fusion.mul is not None:
         both = g.op("Gemm", g.op("Mul", s, l), fusion.mul, both)
-    end = scores("end", linear[1], fusion.fuse(g, s, both))
+    end = scores("end", linear[1], fusion.fuse(layers, s, both))
     return g.op("Squeeze", start, np.array([0])), g.op("Squeeze", end, np.array([0]))
 
 

@@ -134,6 +134,14 @@ void lstm_walk(const Job *job, int direction, int kind) {
     if (kind == LSTM_ANY) walk_any(job, direction);
 }
 
+void lstm_highway(const float *both, const float *x, float *o, size_t rows, size_t width, int kind) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (kind == LSTM_VNNI) highway_vnni(both, x, o, rows, width);
+    if (kind == LSTM_AVX2) highway_avx2(both, x, o, rows, width);
+#endif
+    if (kind == LSTM_ANY) highway_any(both, x, o, rows, width);
+}
+
 int lstm_both(const float *gates, const int8_t *weights, const float *scales, const int32_t *starts, float *states,
               size_t T, size_t H, int kind) {
     const Job job = {gates, weights, scales, starts, states, T, H};

@@ -1,5 +1,5 @@
-/* The LSTM as an operator of ONNX Runtime, "BiLSTM" of the domain "rmreader": gates [T, 8H], weights, scales and starts
-   in, states [T, 2H] out; each direction in a thread of its own where the session has two.
+/* Operators of ONNX Runtime in the domain "rmreader". "BiLSTM": gates [T, 8H], weights, scales and starts in, states
+   [T, 2H] out; each direction in a thread of its own where the session has two. "Highway": both and x in, o out.
 
    ONNX Runtime hands its functions over as a table that is only ever added to, so that a place in it is a promise. The
    few that are needed are taken from there by number, and nothing of ONNX Runtime is needed to compile this. */
@@ -72,26 +72,46 @@ static void walk(void *given, size_t direction) {
     lstm_walk(&task->job, (int)direction, task->kind);
 }
 
-static Status compute(void *given, void *context) {
-    const Kernel *kernel = given;
-    const Table api = kernel->api;
-    const void *inputs[4];
-    void *data[4], *shape, *output, *states;
-    int64_t size[2];
+/* The data of the first n inputs, and the rows and columns of the first. */
+static Status open_inputs(Table api, const void *context, size_t n, void **data, int64_t size[2]) {
+    const void *value;
+    void *shape;
     Status status;
-    for (size_t k = 0; k < 4; k++) {
-        if ((status = ((Input)api[INPUT])(context, k, &inputs[k]))) return status;
-        if ((status = ((Data)api[DATA])(inputs[k], &data[k]))) return status;
+    for (size_t k = n; k-- > 0;) {
+        if ((status = ((Input)api[INPUT])(context, k, &value))) return status;
+        if ((status = ((Data)api[DATA])(value, &data[k]))) return status;
     }
-    if ((status = ((Shape)api[SHAPE])(inputs[0], &shape))) return status;
+    if ((status = ((Shape)api[SHAPE])(value, &shape))) return status;
     status = ((Dimensions)api[DIMENSIONS])(shape, size, 2);
     ((Release)api[RELEASE_SHAPE])(shape);
-    if (status) return status;
-    const int64_t made[2] = {size[0], size[1] / 4};
-    if ((status = ((Output)api[OUTPUT])(context, 0, made, 2, &output))) return status;
-    if ((status = ((Data)api[DATA])(output, &states))) return status;
+    return status;
+}
+
+static Status open_output(Table api, void *context, int64_t rows, int64_t columns, void **data) {
+    const int64_t size[2] = {rows, columns};
+    void *value;
+    Status status = ((Output)api[OUTPUT])(context, 0, size, 2, &value);
+    return status ? status : ((Data)api[DATA])(value, data);
+}
+
+static Status compute_bilstm(void *given, void *context) {
+    const Kernel *kernel = given;
+    void *data[4], *states;
+    int64_t size[2];
+    Status status = open_inputs(kernel->api, context, 4, data, size);
+    if (status || (status = open_output(kernel->api, context, size[0], size[1] / 4, &states))) return status;
     Task task = {{data[0], data[1], data[2], data[3], states, (size_t)size[0], (size_t)size[1] / 8}, kernel->kind};
-    return ((Parallel)api[PARALLEL])(context, walk, 2, 0, &task);
+    return ((Parallel)kernel->api[PARALLEL])(context, walk, 2, 0, &task);
+}
+
+static Status compute_highway(void *given, void *context) {
+    const Kernel *kernel = given;
+    void *data[2], *o;
+    int64_t size[2];
+    Status status = open_inputs(kernel->api, context, 2, data, size);
+    if (status || (status = open_output(kernel->api, context, size[0], size[1] / 2, &o))) return status;
+    lstm_highway(data[0], data[1], o, (size_t)size[0], (size_t)size[1] / 2, kernel->kind);
+    return NULL;
 }
 
 static Status create(const Operator *op, Table api, const void *info, void **made) {
@@ -103,29 +123,25 @@ static Status create(const Operator *op, Table api, const void *info, void **mad
     return NULL;
 }
 
-static const char *name(const Operator *op) { return (void)op, "BiLSTM"; }
-static const char *provider(const Operator *op) { return (void)op, NULL; } /* the CPU's */
-static int input_type(const Operator *op, size_t k) { return (void)op, (int[]){1, 3, 1, 6}[k]; } /* float, int8, int32 */
-static size_t inputs(const Operator *op) { return (void)op, 4; }
-static int output_type(const Operator *op, size_t k) { return (void)op, (void)k, 1; }
-static size_t outputs(const Operator *op) { return (void)op, 1; }
 static void destroy(void *kernel) { free(kernel); }
+static const char *provider(const Operator *op) { return (void)op, NULL; }               /* the CPU's */
+static int usual(const Operator *op, size_t k) { return (void)op, (void)k, 0; }          /* required, in its memory */
+static int floats(const Operator *op, size_t k) { return (void)op, (void)k, 1; }         /* as ONNX numbers types */
+static int packed(const Operator *op, size_t k) { return (void)op, (int[]){1, 3, 1, 6}[k]; } /* float, int8, int32 */
+static const char *bilstm(const Operator *op) { return (void)op, "BiLSTM"; }
+static const char *highway(const Operator *op) { return (void)op, "Highway"; }
+static size_t one(const Operator *op) { return (void)op, 1; }
+static size_t two(const Operator *op) { return (void)op, 2; }
+static size_t four(const Operator *op) { return (void)op, 4; }
 
-static int usual(const Operator *op, size_t k) { return (void)op, (void)k, 0; } /* required, and in the CPU's memory */
+#define USUAL                                                                                                     \
+    .version = 16, .provider = provider, .output_type = floats, .outputs = one, .destroy = destroy, .create = create, \
+    .input_character = usual, .output_character = usual, .input_memory = usual
 
-static const Operator bilstm = {.version = 16,
-                                .name = name,
-                                .provider = provider,
-                                .input_type = input_type,
-                                .inputs = inputs,
-                                .output_type = output_type,
-                                .outputs = outputs,
-                                .destroy = destroy,
-                                .input_character = usual,
-                                .output_character = usual,
-                                .input_memory = usual,
-                                .create = create,
-                                .compute = compute};
+static const Operator operators[] = {
+    {USUAL, .name = bilstm, .inputs = four, .input_type = packed, .compute = compute_bilstm},
+    {USUAL, .name = highway, .inputs = two, .input_type = floats, .compute = compute_highway},
+};
 
 /* ONNX Runtime calls this for every session; a domain lives as long as the process, being a few bytes. */
 Status RegisterCustomOps(void *options, const void *const *base) {
@@ -134,6 +150,7 @@ Status RegisterCustomOps(void *options, const void *const *base) {
     Status status;
     if (!api) return NULL; /* the session will say that it does not know the operator */
     if ((status = ((CreateDomain)api[CREATE_DOMAIN])("rmreader", &domain))) return status;
-    if ((status = ((AddTo)api[ADD_TO_DOMAIN])(domain, &bilstm))) return status;
+    for (size_t k = 0; k < sizeof operators / sizeof *operators; k++)
+        if ((status = ((AddTo)api[ADD_TO_DOMAIN])(domain, &operators[k]))) return status;
     return ((AddTo)api[ADD_DOMAIN])(options, domain);
 }

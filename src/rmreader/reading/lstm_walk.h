@@ -1,4 +1,4 @@
-/* One direction of the LSTM, NAME(walk), compiled anew for each TARGET around its own NAME(sums) and NAME(limit). */
+/* One direction of the LSTM, NAME(walk), and the highway, NAME(highway), compiled anew for each TARGET around its own NAME(sums) and NAME(limit). */
 
 ALWAYS TARGET Floats NAME(load)(const float *from) {
     Floats x;
@@ -81,6 +81,30 @@ static TARGET void NAME(walk)(const Job *job, int direction) {
             }
             Bytes rounded = __builtin_convertvector(__builtin_convertvector(h * 127 + 128.5f, Ints), Bytes);
             memcpy(q[1 - step % 2] + unit, &rounded, sizeof rounded);
+        }
+    }
+}
+
+/* 16 of o = x + σ(g)∘(relu(r) - x) */
+ALWAYS TARGET void NAME(fuse)(const float *r, const float *g, const float *x, float *o) {
+    Floats candidate = NAME(load)(r), from = NAME(load)(x);
+    candidate = 0.5f * (candidate + (Floats)((Ints)candidate & 0x7fffffff)); /* relu, by |r| */
+    Floats now = from + (candidate - from) / (1 + NAME(exponential)(-NAME(load)(g)));
+    memcpy(o, &now, sizeof now);
+}
+
+static TARGET void NAME(highway)(const float *both, const float *x, float *o, size_t rows, size_t width) {
+    for (size_t row = 0; row < rows; row++, both += 2 * width, x += width, o += width) {
+        if (width < LANES) {
+            float r[LANES] = {0}, g[LANES] = {0}, from[LANES] = {0}, to[LANES];
+            for (size_t j = 0; j < width; j++) r[j] = both[j], g[j] = both[width + j], from[j] = x[j];
+            NAME(fuse)(r, g, from, to);
+            for (size_t j = 0; j < width; j++) o[j] = to[j];
+            continue;
+        }
+        for (size_t k = 0; k < width; k += LANES) { /* the last 16 may be among those before: they come out the same */
+            const size_t at = k + LANES <= width ? k : width - LANES;
+            NAME(fuse)(both + at, both + width + at, x + at, o + at);
         }
     }
 }

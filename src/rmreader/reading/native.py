@@ -1,4 +1,4 @@
-"""The LSTM in C, where it was compiled: finds it, packs its weights, and makes it known to ONNX Runtime.
+"""The LSTM and the highway in C, where they were compiled: found, weights packed, made known to ONNX Runtime.
 
 ``lstm.c`` says how it works; without it ONNX Runtime's own 8-bit LSTM reads, more slowly. ``RMREADER_NATIVE=0`` leaves
 it out.
@@ -49,7 +49,7 @@ def best() -> int:
 
 
 def register(options: ort.SessionOptions) -> None:
-    """Make the operator ``BiLSTM`` known to a session."""
+    """Make the operators ``BiLSTM`` and ``Highway`` known to a session."""
     if why_not() is None:
         options.register_custom_ops_library(str(library()))
 
@@ -85,6 +85,14 @@ def bilstm(gates: NDArray[np.float32], packed: Packed, kind: int | None = None) 
     if _loaded().lstm_both(*pointers, *sizes, best() if kind is None else kind):
         raise ValueError(f"this processor cannot do kind {kind} of {KINDS}")
     return states
+
+
+def highway(both: NDArray[np.float32], x: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
+    """[r, g] [m, 2d] and x [m, d] -> x + σ(g)∘(relu(r) - x), without ONNX Runtime."""
+    made = np.empty_like(x)
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (both, x, made)]
+    _loaded().lstm_highway(*pointers, ctypes.c_size_t(x.shape[0]), ctypes.c_size_t(x.shape[1]), kind)
+    return made
 
 
 @cache
