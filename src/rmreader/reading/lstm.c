@@ -87,7 +87,7 @@ ALWAYS TARGET void sums_avx2(Rows rows, const uint8_t *q, const int n, Ints *sum
 #include "lstm_walk.h"
 
 /* AVX-512 with VNNI: four products and their sum in one instruction, of which eight at least must be under way. */
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma,prefer-vector-width=512")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
 #define NAME(name) name##_vnni
 
 ALWAYS TARGET Floats limit_vnni(Floats x, float a) {

@@ -1,4 +1,5 @@
-/* One direction of the LSTM, NAME(walk), and the highway, NAME(highway), compiled anew for each TARGET around its own NAME(sums) and NAME(limit). */
+/* One direction of the LSTM, NAME(walk), and the highway, NAME(highway), compiled anew for each TARGET around its own
+   NAME(sums) and NAME(limit). */
 
 ALWAYS TARGET Floats NAME(load)(const float *from) {
     Floats x;
