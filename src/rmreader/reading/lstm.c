@@ -4,9 +4,9 @@
    are T small products that wait for each other, h·W_hh, and the gates. A state lies in (-1, 1), so it is rounded to
    1/127 without a look at the others. Sums of integers are exact, so every processor finds the same ones.
 
-   The 4H rows of W_hh are in groups of 16, ordered so that the gates of 16 units are four groups: units 0-15 of i, of f,
-   of g, of o, then units 16-31, … The gates of the last H mod 16 units follow each other without a gap. Four groups (or
-   what is left at the end) are packed together, four columns at a time. The columns of x·W_ih have the same order. */
+   The 4H rows of W_hh are in groups of 16, ordered so that the gates of 16 units are four groups: units 0-15 of i, of
+   f, of g, of o, then units 16-31, … The gates of the last H mod 16 units follow each other without a gap. Four groups
+   (or what is left at the end) are packed together, four columns at a time. Columns of x·W_ih have the same order. */
 
 #include "lstm.h"
 
@@ -118,8 +118,8 @@ ALWAYS TARGET void sums_vnni(Rows rows, const uint8_t *q, const int n, Ints *sum
 
 int lstm_best(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return LSTM_VNNI;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return LSTM_AVX2;
 #endif

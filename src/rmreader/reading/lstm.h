@@ -17,7 +17,7 @@ typedef struct {
 int lstm_best(void);
 void lstm_walk(const Job *job, int direction, int kind);
 
-/* Eq. 13 once its products are made: [r, g] = both [rows, 2·width], x and o [rows, width]; o = x + σ(g)∘(relu(r) - x). */
+/* Eq. 13 once its products are made: o = x + σ(g)∘(relu(r) - x); [r, g] = both [rows, 2·width]. */
 void lstm_highway(const float *both, const float *x, float *o, size_t rows, size_t width, int kind);
 
 /* Both directions, one after the other; 1 where the processor cannot. */
