@@ -258,8 +258,8 @@ def test_a_question_of_5000_words_is_read_and_a_longer_one_refused_by_name(reade
 
 def test_explanations_hold_every_round_by_token(reader: Reader, windowed: Reader) -> None:
     why = reader.explain(QUESTION, PASSAGE)
-    n, m = len(tokenize(QUESTION)), len(tokenize(PASSAGE))
-    assert [(one.interactive.shape, one.self.shape) for one in why.rounds] == [((n, m), (m, m))] * 2
+    n, m, blocks = len(tokenize(QUESTION)), len(tokenize(PASSAGE)), reader.folder.recipe.network.blocks
+    assert [(one.interactive.shape, one.self.shape) for one in why.rounds] == [((n, m), (m, m))] * blocks
     for one in why.rounds:
         np.testing.assert_allclose(one.interactive.sum(axis=0), 1, atol=1e-5)
         np.testing.assert_allclose(one.self.sum(axis=0), 1, atol=1e-5)
