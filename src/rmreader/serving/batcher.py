@@ -140,8 +140,10 @@ class Batcher:
                 continue
             self._since = perf_counter()
             self._running = take(self.pending, self.settings.batch, self.settings.batch_characters)
-            await loop.run_in_executor(self._pool, self._work, deque(self._running), loop)
-            self._wanted = min(max(self._account(0), len(self.pending)), self.settings.batch)
+            try:
+                await loop.run_in_executor(self._pool, self._work, deque(self._running), loop)
+            finally:  # told to stop just as the last answer went out: these count too
+                self._wanted = min(max(self._account(0), len(self.pending)), self.settings.batch)
 
     def _work(self, jobs: deque[Job], loop: asyncio.AbstractEventLoop) -> None:
         """Read, in the worker thread; every answer goes to its asker as soon as it is there."""
