@@ -13,15 +13,11 @@ import httpx
 import pytest
 import uvicorn
 
-from rmreader.config import NetworkConfig, Recipe
-from rmreader.reading.folder import SHIPPED
 from rmreader.reading.reader import Reader
 from rmreader.serving.app import create_app
 from rmreader.serving.batcher import Batcher
 from rmreader.serving.server import Server, listen
 from rmreader.serving.settings import Settings
-from rmreader.text.lexicon import Lexicon
-from rmreader.text.tokens import tokenize
 
 PASSAGE = (
     "The Marwick canal was dug between 1791 and 1799 by some three thousand men. It joins the river Tamble to the "
@@ -133,20 +129,9 @@ def held(reader: Any) -> Iterator[Held]:
 
 
 @pytest.fixture(scope="session")
-def reader_name(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The shipped reader; where none is shipped, the folder of an untrained one."""
-    if (SHIPPED / "small" / "reader.json").is_file():
-        return "small"
-    torch = pytest.importorskip("torch", reason="no reader is shipped, and torch, to build one, is not installed")
-    from rmreader.learning.readerfolder import make_network, write_reader
-
-    recipe = Recipe(network=NetworkConfig(hidden=24))
-    lexicon = Lexicon.build(tokenize(PASSAGE + " ".join(QUESTIONS)).words, recipe.inputs)
-    torch.manual_seed(1)
-    weights = {name: tensor * 1.5 for name, tensor in make_network(recipe, lexicon).state_dict().items()}
-    folder = tmp_path_factory.mktemp("untrained") / "reader"
-    write_reader(folder, weights, lexicon, recipe, {}, {})
-    return str(folder)
+def reader_name() -> str:
+    """The shipped reader."""
+    return "small"
 
 
 @pytest.fixture(scope="session")

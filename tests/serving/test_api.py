@@ -109,9 +109,7 @@ def test_the_short_way_answers_as_the_long_way_does(server: Any, passage: str, p
     assert server.client.post(path, content=json.dumps(good), headers={"content-type": "text/plain"}).status_code == 422
 
 
-def test_every_sample_of_the_page_is_answered_rightly(server: Any, reader_name: str) -> None:
-    if reader_name != "small":
-        pytest.skip("no trained reader is shipped")
+def test_every_sample_of_the_page_is_answered_rightly(server: Any) -> None:
     right = {
         "Who built the lighthouse?": "Margaret Inglis",
         "Why was granite chosen?": "the softer stone of the first two towers had been worn away within a decade",

@@ -105,15 +105,14 @@ class OnnxEngine:
         from rmreader.reading.graph import reader_graph
         from rmreader.reading.inputs import WordInputs
 
-        weights, recipe = folder.weights(), folder.recipe
+        weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
         self.extras: Extras | None = None
         try:
             if recipe.inputs.tags or recipe.inputs.contextual:
                 from rmreader.reading.extras import Extras
 
-                self.extras = Extras(folder, weights, int8=precision == "int8")
+                self.extras = Extras(folder, weights, int8)
             self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
-            int8 = precision == "int8"
             self._model = reader_graph(weights, recipe.network, int8, in_c=int8 and native.why_not() is None)
         except (KeyError, ValueError) as error:
             why = " ".join(str(error).split())
