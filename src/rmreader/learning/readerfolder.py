@@ -19,7 +19,7 @@ from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
 from rmreader.text.lexicon import Lexicon
 
-MANIFEST = "reader.json"
+MANIFEST, WEIGHTS = "reader.json", "weights.safetensors"
 
 
 def make_network(
@@ -47,12 +47,12 @@ def write_reader(
     """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on."""
 
     def fill(folder: Path) -> dict[str, Any]:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, folder / _WEIGHTS)
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, folder / WEIGHTS)
         save_recipe(recipe, folder / "recipe.yaml")
         lexicon.save(folder)
         if extras is not None:
             extras.save(folder)
-        (folder / "README.md").write_text(_card(target.name, scores, provenance), encoding="utf-8")
+        (folder / "README.md").write_text(model_card(target.name, scores, provenance), encoding="utf-8")
         about = {"temperature": 1.0, "scores": scores, "provenance": provenance}
         return {"format": 1, "kind": "rmreader", **about}
 
@@ -67,7 +67,7 @@ def read_reader(folder: Path) -> tuple[dict[str, Tensor], Lexicon, Recipe, dict[
         raise UserError(f"{folder}: {problem}; restore the folder or train it again.")
     about = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     recipe = load_recipe(folder / "recipe.yaml")
-    return read_weights(folder / _WEIGHTS), Lexicon.load(folder), recipe, about
+    return read_weights(folder / WEIGHTS), Lexicon.load(folder), recipe, about
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -108,11 +108,8 @@ def load_network(folder: Path, device: torch.device | str = "cpu") -> tuple[Netw
     return network.to(device).eval(), lexicon, recipe
 
 
-_WEIGHTS = "weights.safetensors"
-
-
-def _card(name: str, scores: Mapping[str, Mapping[str, float]], provenance: Mapping[str, Any]) -> str:
-    """The model card."""
+def model_card(name: str, scores: Mapping[str, Mapping[str, float]], provenance: Mapping[str, Any]) -> str:
+    """What the README.md of a reader folder says: its scores, by data set, and where it comes from."""
     lines = [f"# {name}", "", "A Reinforced Mnemonic Reader (Hu et al., IJCAI 2018), trained with rmreader.", ""]
     if scores:
         lines += ["| data | EM | F1 | questions |", "|---|---|---|---|"]
