@@ -61,3 +61,19 @@ def small(
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     measured = f", F1 {loss.before:.2f} before and {loss.after:.2f} after" if loss else ""
     note(f"{out}: {size / 1e6:.1f} MB{measured}.")
+
+
+@export.command()
+def average(
+    readers: Annotated[list[str], typer.Argument(metavar="READER", help="Two or more, by name or folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+) -> None:
+    """One reader whose weights are the mean of several, all trained from the same start, say with other seeds."""
+    from rmreader.learning.average import average as write_average
+    from rmreader.reading.folder import open_folder
+
+    temperature = write_average([open_folder(reader).path for reader in readers], out)
+    note(
+        f"{out}: the mean of {len(readers)} readers, not measured yet. Its temperature, {temperature:.3f}, is the mean "
+        "of theirs; rmreader calibrate fits it anew, on questions that none of them learned from."
+    )
