@@ -61,7 +61,9 @@ def invent(size: int, seed: int) -> Batch[Tensor]:
     def text(lengths: Tensor, steps: int) -> Tensor:
         return whole(1, words - 1, size, steps) * (torch.arange(steps) < lengths[:, None])
 
-    characters = whole(2, CHARACTERS - 1, words, C) * (torch.arange(C) < letters[:, None])
+    rare = torch.rand(words, C, generator=draw) < 7e-4  # as in SQuAD: nearly all letters are among the first few
+    characters = torch.where(rare, whole(2, CHARACTERS - 1, words, C), whole(2, 40, words, C))
+    characters *= torch.arange(C) < letters[:, None]
     table = Words(torch.randn(words, VECTORS, generator=draw), characters, letters, whole(0, words, words), letters * 0)
     batch = Batch(
         text(question_lengths, N), text(context_lengths, M), question_lengths, context_lengths, table,

@@ -34,7 +34,7 @@ def results(run: object, tensors: list[Tensor], lengths: Tensor, seed: int, *mor
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
     output, final = run(leaves[0], lengths, *leaves[1:], *more)  # type: ignore[operator]
     draw = torch.Generator().manual_seed(seed)
-    gradients = [torch.randn(tensor.shape, generator=draw).to(tensor) for tensor in (output, final)]
+    gradients = [torch.randn(tensor.shape, generator=draw).bfloat16().to(tensor) for tensor in (output, final)]
     torch.autograd.backward([output, final], gradients)
     return [output.detach(), final.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
 
@@ -115,7 +115,8 @@ def test_inputs_may_be_strided_half_precise_and_only_partly_trained() -> None:
     torch.testing.assert_close(fused_bilstm(strided, lengths.repeat(2)[:3], w, wide, b)[0], base, rtol=0, atol=0)
     half = x.bfloat16().requires_grad_()
     output, final = fused_bilstm(half, lengths, w, u, b, "bf16")
-    assert output.dtype == final.dtype == torch.float32
+    assert output.dtype == torch.bfloat16
+    assert final.dtype == torch.float32
     final.sum().backward()  # the gradient of the output is absent
     assert half.grad is not None
     assert half.grad.dtype == torch.bfloat16

@@ -38,7 +38,7 @@ def fused_bilstm(
     mask: Tensor | None = None,
     variant: Variant = Variant(),  # noqa: B008
 ) -> tuple[Tensor, Tensor]:
-    """``lstm.bilstm`` by the fused kernels. Padding in x may hold any finite number."""
+    """``lstm.bilstm`` by the fused kernels; in bf16 mode the output is bfloat16. Padding may hold any finite number."""
     with torch.autocast(x.device.type, enabled=False):
         how = precision == "bf16", variant
         output, final = _FusedBiLSTM.apply(x, lengths, weight_ih, weight_hh, bias, mask, *how)  # type: ignore[no-untyped-call]
@@ -93,16 +93,14 @@ def _launch(kernel: Any, batch: int, hidden: int, low: bool, variant: Variant, *
         )
 
 
-def _rows(x: Tensor, mask: Tensor | None, width: int, dtype: torch.dtype) -> Tensor:
-    """[B,T,D] and its mask as rows [x·mask, 1, 0…], one for each step."""
-    (batch, steps, size), x = x.shape, x.contiguous()
-    rows = torch.empty(batch * steps, width, dtype=dtype, device=x.device)
-    drop = x if mask is None else mask.contiguous()
+def _move(kernel: Any, source: Tensor, mask: Tensor | None, target: Tensor, steps: int, size: int) -> None:
+    """Pack steps of ``size`` numbers into wider rows, or unpack them, times the mask."""
+    rows, width = (target if kernel is triton_lstm.pack_rows else source).shape
     tile = {"ROWS": 16, "COLUMNS": 128}
-    grid = triton.cdiv(batch * steps, tile["ROWS"]), triton.cdiv(width, tile["COLUMNS"])
-    with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
-        triton_lstm.pack_rows[grid](x, drop, rows, batch * steps, steps, size, width, MASKED=mask is not None, **tile)
-    return rows
+    grid = triton.cdiv(rows, tile["ROWS"]), triton.cdiv(width, tile["COLUMNS"])
+    drop = source if mask is None else mask.contiguous()
+    with torch.cuda.device_of(source):  # type: ignore[no-untyped-call]
+        kernel[grid](source, drop, target, rows, steps, size, width, MASKED=mask is not None, **tile)
 
 
 def _up(number: int, multiple: int) -> int:
@@ -129,15 +127,15 @@ class _FusedBiLSTM(torch.autograd.Function):
         # One row for each step: [x, 1, 0…; the h it starts from, forward; the same, backward]. All that the weights
         # meet, so that one product gives all their gradients (the bias's by the 1); widths as cuBLAS likes them.
         begin, stride = _up(size + 1, 8), _up(hidden, 8)
-        rows = _rows(x, mask, _up(begin + 2 * stride, 16), operand)
+        rows = x.new_empty(batch * steps, _up(begin + 2 * stride, 16), dtype=operand)
+        _move(triton_lstm.pack_rows, x.contiguous(), mask, rows, steps, size)
         w_rows = _interleaved(w_ih, begin, operand)
         inputs = _product(rows[:, :begin], w_rows.t())
-        output = inputs.new_zeros(batch, steps, 2 * hidden)
-        final = inputs.new_empty(batch, 2 * hidden)
+        output, final = rows.new_empty(batch, steps, 2 * hidden), inputs.new_empty(batch, 2 * hidden)
         save = any(ctx.needs_input_grad)
-        # Gates lie within ±1, where fp16 keeps eight times the digits of bf16: 1 - gate matters near 1.
-        gates = torch.empty_like(inputs, dtype=torch.float16 if low else torch.float32) if save else inputs
-        cells = torch.empty_like(output) if save else output
+        # Gates lie within ±1, cells within ±T: there fp16 keeps eight times the digits of bf16, and 1 - gate matters.
+        saved = torch.float16 if low else torch.float32
+        gates, cells = (torch.empty_like(like, dtype=saved) if save else like for like in (inputs, output))
         tensors = (inputs, bias, w_hh, lengths, output, final, rows[:, begin:], gates, cells)
         sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save}
         _launch(triton_lstm.bilstm_forward, batch, hidden, low, variant, *tensors, **sizes)
@@ -151,7 +149,7 @@ class _FusedBiLSTM(torch.autograd.Function):
     def backward(ctx: Any, d_output: Tensor | None, d_final: Tensor | None) -> tuple[Tensor | None, ...]:
         rows, w_rows, w_hh, lengths, gates, cells, mask = ctx.saved_tensors
         (batch, steps, size), hidden = ctx.x_shape, w_hh.shape[-1]
-        d_inputs = torch.zeros_like(gates, dtype=rows.dtype)
+        d_inputs = torch.empty_like(gates, dtype=rows.dtype)
         gradients = [cells if g is None else g.contiguous() for g in (d_output, d_final)]  # cells: then never read
         tensors = (*gradients, _reversed(w_hh), lengths, gates, cells, d_inputs)
         sizes = {"T": steps, "OUTPUT": d_output is not None, "FINAL": d_final is not None}
@@ -160,8 +158,9 @@ class _FusedBiLSTM(torch.autograd.Function):
         d_x = d_ih = d_hh = d_bias = None
         with torch.autocast(gates.device.type, enabled=False):
             if ctx.needs_input_grad[0]:
-                d_x = _product(d_inputs, w_rows).view(batch, steps, -1)[..., :size]
-                d_x = (d_x if mask is None else d_x * mask).to(ctx.x_dtype).contiguous()
+                d_rows = _product(d_inputs, w_rows, ctx.x_dtype)
+                d_x = d_rows.new_empty(ctx.x_shape)
+                _move(triton_lstm.unpack_rows, d_rows, mask, d_x, steps, size)
             if any(ctx.needs_input_grad[2:5]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin, stride = _up(size + 1, 8), _up(hidden, 8)

@@ -33,8 +33,8 @@ def bilstm(
     ``lengths`` [B] are at least 1 and at most T. Weights are [2,4H,D], [2,4H,H], [2,4H], gates in the order i, f, g, o.
     Direction 1 starts at each sequence's true last step. Outputs at padded steps are exactly 0; ``final`` is the
     forward state at the true last step beside the backward state at step 0. ``precision`` is that of the fused
-    kernel's matrix products; the plain path always computes in the weights' type. ``mask`` [B,1,D], without gradient
-    of its own, is what every step of x is multiplied by: dropout.
+    kernel's matrix products and of its ``output``; the plain path always computes in the weights' type.
+    ``mask`` [B,1,D], without gradient of its own, is what every step of x is multiplied by: dropout.
     """
     if kernel == "plain":
         return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)

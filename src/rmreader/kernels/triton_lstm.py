@@ -129,11 +129,24 @@ def pack_rows(x, mask, rows, N, T, D, R, MASKED: tl.constexpr, ROWS: tl.constexp
     tl.store(rows + row * R + column, _round(value, rows.dtype.element_ty), mask=(row < N) & (column < R))
 
 
+@triton.jit(do_not_specialize=["N", "T"])
+def unpack_rows(rows, mask, x, N, T, D, R, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The first D of rows [N,R], times mask [N/T,D] if MASKED → x [N,D], in its type."""
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    inside = (row < N) & (column < D)
+    value = tl.load(rows + row * R + column, mask=inside, other=0.0).to(tl.float32)
+    if MASKED:
+        value *= tl.load(mask + row // T * D + column, mask=inside, other=0.0).to(tl.float32)
+    tl.store(x + row * D + column, _round(value, x.dtype.element_ty), mask=inside)
+
+
 @triton.jit(do_not_specialize=["B", "T"])
 def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cells, B, T, R, H: tl.constexpr,
                    HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, LOW: tl.constexpr,
                    FAST: tl.constexpr):  # fmt: skip
-    """inputs [B,T,2,H,4] → output [B,T,2,H], final [B,2,H]; for backward gates, cells, h_before (2·HS of rows of R)."""
+    """inputs [B,T,2,H,4] → output [B,T,2,H], 0 at padding, final [B,2,H]; for backward gates, cells, h_before (2·HS of
+    rows of R)."""
     P: tl.constexpr = HP // 16
     d = tl.program_id(1)
     step = 1 - 2 * d
@@ -145,6 +158,7 @@ def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cel
 
     row, unit, length, longest = _places(lengths, B, HP)
     real = unit < H
+    exists = real & (row < B)
     first = row.to(tl.int64) * T
     gate = tl.arange(0, 4)[None, None, None, None, None, :]
     b = tl.load(bias + d * 4 * H + gate * H + unit[:, :, :, :, :, None], mask=real[:, :, :, :, :, None], other=0.0)
@@ -174,22 +188,28 @@ def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cel
         live = real & (t < length)
         c = tl.where(live, f * c + i * g, c)
         h = tl.where(live, o * _tanh(c, FAST), h)
-        tl.store(output + t * (2 * H), h, mask=live)
+        seen = tl.where(live, h, 0.0)
+        tl.store(output + t * (2 * H), _round(seen, output.dtype.element_ty), mask=exists)
         if SAVE:
             saved = _round(_interleave(i, f, g, o), gates.dtype.element_ty)
             tl.store(gates + t * (8 * H), saved, mask=live[:, :, :, :, :, None])
-            tl.store(cells + t * (2 * H), c, mask=live)
+            tl.store(cells + t * (2 * H), _round(c, cells.dtype.element_ty), mask=live)
             tl.store(h_before + t * R, _round(h, h_before.dtype.element_ty), mask=coming)
         x = x_ahead
         t = ahead
         done += 1
-    tl.store(final + row * (2 * H) + d * H + unit, h, mask=real & (row < B))
+    tl.store(final + row * (2 * H) + d * H + unit, _round(h, final.dtype.element_ty), mask=exists)
+    nothing = _round(tl.zeros((4, 8, P, 2, 2), tl.float32), output.dtype.element_ty)
+    while done < T:
+        tl.store(output + done * (2 * H), nothing, mask=exists)
+        done += 1
 
 
 @triton.jit(do_not_specialize=["B", "T"])
 def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T, H: tl.constexpr, HP: tl.constexpr,
                     OUTPUT: tl.constexpr, FINAL: tl.constexpr, LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
-    """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before the activations.
+    """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before the activations, 0 at
+    padding.
 
     w [2,4,H,H] is transposed within each gate, and all but the first gate's are negated, for their products are
     subtracted: a sum of products Triton would fold into one chain of dependent multiplications, four times as long.
@@ -205,6 +225,7 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
 
     row, unit, length, longest = _places(lengths, B, HP)
     real = unit < H
+    exists = real & (row < B)
     first = row.to(tl.int64) * T
     gate = tl.arange(0, 4)[None, None, None, None, None, :]
     wide = (first * (8 * H) + (d * 4 * H + unit * 4))[:, :, :, :, :, None] + gate
@@ -222,7 +243,7 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
     dh = tl.zeros((4, 8, P, 2, 2), tl.float32)
     dc = tl.zeros((4, 8, P, 2, 2), tl.float32)
     if FINAL:  # a shorter sequence keeps it until its own last step comes
-        dh = tl.load(d_final + row * (2 * H) + d * H + unit, mask=real & (row < B), other=0.0)
+        dh = tl.load(d_final + row * (2 * H) + d * H + unit, mask=exists, other=0.0).to(tl.float32)
     dy = tl.zeros((4, 8, P, 2, 2), tl.float32)
     if OUTPUT:
         dy = tl.load(d_output + t * (2 * H), mask=live, other=0.0)
@@ -239,12 +260,12 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
         # Where a sequence is not live its gates read 0, and so do all its gradients.
         i, f, g, o = _separate(y.to(tl.float32))
         live = real & (t < length)
-        tc = _tanh(c, FAST)
-        dhy = dh + dy
+        tc = _tanh(c.to(tl.float32), FAST)
+        dhy = dh + dy.to(tl.float32)
         dc += dhy * o * (1 - tc * tc)
         do = dhy * tc * o * (1 - o)
         di = dc * g * i * (1 - i)
-        df = dc * c_before * f * (1 - f)
+        df = dc * c_before.to(tl.float32) * f * (1 - f)
         dg = dc * i * (1 - g * g)
         dc = dc * f
         di = _round(di, d_inputs.dtype.element_ty)
@@ -256,11 +277,15 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
         tile -= _times(wf, _tile(df, HP), zero, w, 1, H, HP, LOW)
         tile -= _times(wg, _tile(dg, HP), zero, w, 2, H, HP, LOW)
         tile -= _times(wo, _tile(do, HP), zero, w, 3, H, HP, LOW)
-        tl.store(d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=live[:, :, :, :, :, None])
+        tl.store(d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=exists[:, :, :, :, :, None])
         dh = tl.where(live, _state(tile, HP), dh)
         y = y_ahead
         dy = dy_ahead
         c = c_before
         c_before = c_after
         t = ahead
+        done += 1
+    nothing = _round(tl.zeros((4, 8, P, 2, 2, 4), tl.float32), d_inputs.dtype.element_ty)
+    while done < T:
+        tl.store(d_inputs + done * (8 * H), nothing, mask=exists[:, :, :, :, :, None])
         done += 1

@@ -90,9 +90,10 @@ class Encoder(nn.Module):
     def _words(self, batch: Batch[Tensor]) -> list[Tensor]:
         """What is the same wherever a word stands, each [W, …]: its vector and its character states."""
         words = batch.words
-        vectors = words.vectors.to(self.lstm.weight_ih.dtype)
-        if self.words is not None:
-            vectors = vectors + self.words(words.trainable)
+        if self.words is None:
+            vectors = words.vectors.to(self._dtype())
+        else:  # in full precision, since the gradients of all places where a word stands are added up
+            vectors = words.vectors.to(self.lstm.weight_ih.dtype) + self.words(words.trainable)
         if self.characters is None:
             return [vectors]
         return [vectors, self.characters(words.characters, words.lengths)]
@@ -103,13 +104,18 @@ class Encoder(nn.Module):
         """The input vectors x of one text, [B, T, width]; rows [B, T] are those of its words."""
         parts = [_rows(table, rows) for table in words]
         if match is not None:
-            parts.append(match[:, :, None].to(parts[0].dtype))
+            parts.append(match[:, :, None])
         if self.pos is not None and self.ner is not None:
             pos, ner = _given(tags).unbind(dim=-1)
             parts += [self.pos(pos), self.ner(ner)]
         if self.mix is not None:
             parts.append(self.mix(_given(layers)))
-        return torch.cat(parts, dim=-1)
+        return torch.cat([part.to(self._dtype()) for part in parts], dim=-1)
+
+    def _dtype(self) -> torch.dtype:
+        """The type of input vectors: that of the products with them."""
+        kind = self.lstm.weight_ih.device.type
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.lstm.weight_ih.dtype
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
