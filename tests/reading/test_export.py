@@ -82,7 +82,7 @@ def test_a_graph_that_differs_from_the_network_is_not_written(
         def weights(self) -> Any:
             return weights
 
-    monkeypatch.setattr(export, "whole_graph", lambda opened, _: whole(Meddled(opened)))  # type: ignore[arg-type]
+    monkeypatch.setattr(export, "whole_graph", lambda opened: whole(Meddled(opened)))  # type: ignore[arg-type]
     with pytest.raises(UserError, match="differs from the network by"):
         export_onnx(folder, tmp_path / "reader.onnx")
     assert not list(tmp_path.iterdir())

@@ -17,9 +17,9 @@ from torch import Tensor
 from rmreader.config import Recipe
 from rmreader.errors import UserError
 from rmreader.learning.checkpoint import write_folder
-from rmreader.learning.extras import ENCODER, FILE
 from rmreader.learning.readerfolder import MANIFEST, WEIGHTS, model_card, read_reader
 from rmreader.model.contextual import ENCODER_FILES
+from rmreader.text.extras import ENCODER, FILE
 from rmreader.text.lexicon import Lexicon
 from rmreader.version import __version__
 

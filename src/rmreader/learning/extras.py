@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,42 +27,12 @@ from rmreader.model.contextual import (
     frozen_encoder,
     tuned_encoder,
 )
+from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
-from rmreader.text.tags import POS, Tagger
+from rmreader.text.tags import Tagger
 from rmreader.text.windows import Padding, lay_out
 
-FILE, ENCODER = "extras.json", "encoder"
 _SHAPES = Padding(pieces=32, least=1.2, windows=8)  # SQuAD has 1.08 of MiniLM's pieces a word: half as many shapes more
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a reader keeps of its extra inputs: enough to build its network, and to know them again."""
-
-    entities: tuple[str, ...] = ()
-    """Entity labels in the order of their ids."""
-    layers: int = 0
-    """Layers of the encoder."""
-    size: int = 0
-    """Width of the contextual vectors."""
-    fingerprint: str = ""
-    """Of a frozen encoder."""
-
-    def sizes(self) -> dict[str, int]:
-        """The network's ``Sizes`` as far as they are decided here."""
-        tags = {"pos_tags": len(POS), "ner_tags": len(self.entities)} if self.entities else {}
-        return {**tags, "contextual_layers": self.layers, "contextual_size": self.size}
-
-    @staticmethod
-    def load(reader: Path, inputs: Inputs) -> Shape:
-        """The shape kept in a reader's folder; empty where its recipe asks for no extra inputs."""
-        if not (inputs.tags or inputs.contextual):
-            return Shape()
-        try:
-            tree = json.loads((reader / FILE).read_text(encoding="utf-8"))
-            return Shape(tuple(tree["entities"]), int(tree["layers"]), int(tree["size"]), str(tree["fingerprint"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{reader / FILE}: missing or damaged ({error}); restore the reader's folder.") from None
 
 
 class Extras:
@@ -105,7 +73,7 @@ class Extras:
     def save(self, folder: Path) -> None:
         """Write what a reader needs of these into its folder; of a tuned encoder its shape and its vocabulary."""
         if self.inputs.tags or self.inputs.contextual:
-            (folder / FILE).write_text(json.dumps(dataclasses.asdict(self.shape)) + "\n", encoding="utf-8")
+            self.shape.save(folder)
         if self.tuned is not None:
             (folder / ENCODER).mkdir(exist_ok=True)
             for name in ENCODER_FILES:

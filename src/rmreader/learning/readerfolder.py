@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from rmreader.config import Recipe, load_recipe, save_recipe
 from rmreader.errors import UserError
 from rmreader.learning.checkpoint import damage, write_folder
-from rmreader.learning.extras import ENCODER, Extras, Shape
+from rmreader.learning.extras import Extras
 from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
+from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.lexicon import Lexicon
 
 MANIFEST, WEIGHTS = "reader.json", "weights.safetensors"

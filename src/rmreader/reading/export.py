@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rmreader.errors import UserError
 from rmreader.reading.bert import embed, encode
 from rmreader.reading.engines import Pair, TorchEngine
-from rmreader.reading.extras import Extras, why_torch
+from rmreader.reading.extras import Extras, load_bert, why_torch
 from rmreader.reading.folder import MANIFEST, WEIGHTS, Folder, open_folder
 from rmreader.reading.graph import Layers, Weights, network
 from rmreader.reading.inputs import character_states, session
@@ -55,13 +55,13 @@ def export_onnx(name_or_path: str | Path, out: Path) -> float:
         raise UserError(f"{folder.path}: a reader with {obstacle} cannot be exported; it runs in torch alone.")
     inputs = folder.recipe.inputs
     extras = Extras(folder, folder.weights(), int8=False) if inputs.tags or inputs.contextual else None
-    model = whole_graph(folder, extras)
+    model = whole_graph(folder)
     difference = check(folder, model, extras)
     _write(out, model)
     return difference
 
 
-def whole_graph(folder: Folder, extras: Extras | None = None) -> bytes:
+def whole_graph(folder: Folder) -> bytes:
     """The network with its word inputs, in one graph."""
     g, w, inputs = Graph(), folder.weights(), folder.recipe.inputs
     question, context = g.input("question", "int32", ("n",)), g.input("context", "int32", ("m",))
@@ -83,8 +83,8 @@ def whole_graph(folder: Folder, extras: Extras | None = None) -> bytes:
         columns = [g.op("ReduceMax", matches, np.array([1]), keepdims=1)]
         columns.append(g.op("Transpose", g.op("ReduceMax", matches, np.array([0]), keepdims=1)))
         xs = [g.op("Concat", x, column, axis=1) for x, column in zip(xs, columns, strict=True)]
-    if extras is not None:
-        xs = [g.op("Concat", x, *more, axis=1) for x, more in zip(xs, _extra_inputs(g, w, extras), strict=True)]
+    if inputs.tags or inputs.contextual:
+        xs = [g.op("Concat", x, *more, axis=1) for x, more in zip(xs, _extra_inputs(g, w, folder), strict=True)]
     start, end, rounds = network(layers, folder.recipe.network, *xs)
     g.output("log_p1", g.op("LogSoftmax", start, axis=-1), ("m",))
     g.output("log_p2", g.op("LogSoftmax", end, axis=-1), ("m",))
@@ -94,17 +94,17 @@ def whole_graph(folder: Folder, extras: Extras | None = None) -> bytes:
     return g.to_bytes()
 
 
-def _extra_inputs(g: Graph, w: Weights, extras: Extras) -> tuple[list[str], list[str]]:
+def _extra_inputs(g: Graph, w: Weights, folder: Folder) -> tuple[list[str], list[str]]:
     """What a question's and a passage's words are told beyond the word table: embeddings of tags, encoder's vectors."""
     found: tuple[list[str], list[str]] = ([], [])
-    texts = list(zip(found, ("question", "context"), ("n", "m"), strict=True))
-    if extras.tagger is not None:
+    texts, inputs = list(zip(found, ("question", "context"), ("n", "m"), strict=True)), folder.recipe.inputs
+    if inputs.tags:
         for more, text, length in texts:
             columns = g.ops("Split", 2, g.input(f"{text}_tags", "int32", (length, 2)), axis=1, num_outputs=2)
             for kind, column in zip(("pos", "ner"), columns, strict=True):
                 more.append(g.op("Gather", w[f"encoder.{kind}.weight"], g.op("Squeeze", column, np.array([1]))))
-    if extras.encoder is not None:
-        bert, apart = extras.encoder.bert, extras.encoder.pairing == "apart"
+    if inputs.contextual:
+        bert, apart = load_bert(folder, w), inputs.contextual_pairing == "apart"
         pieces, types = g.input("pieces", "int32", ("s",)), g.input("types", "int32", ("s",))
         main = query = encode(g, bert, embed(g, bert, pieces, types))
         if apart:
@@ -152,7 +152,7 @@ def check(folder: Folder, model: bytes, extras: Extras | None = None) -> float:
         scores, rounds = plain.read(pair), plain.attend(pair)
         expected = [log_softmax(scores.start), log_softmax(scores.end), *(part for one in rounds for part in one)]
         worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True)))
-    half = extras is not None and extras.encoder is not None and extras.encoder.bert.half
+    half = folder.recipe.inputs.contextual and folder.recipe.inputs.contextual_mode == "frozen"
     if not worst <= (HALF_TOLERANCE if half else TOLERANCE):
         raise UserError(
             f"{folder.path}: the exported graph differs from the network by {worst:.1e}; nothing is written."

@@ -18,12 +18,13 @@ from rmreader.reading.bert import Bert, bert_graph
 from rmreader.reading.folder import Folder
 from rmreader.reading.graph import Weights
 from rmreader.reading.inputs import Floats, session
+from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.pieces import Pieces, encoder_folder, fingerprint
 from rmreader.text.tags import Tagger
 from rmreader.text.vectors import map_safetensors
 from rmreader.text.windows import Layout, lay_out
 
-FILE, ENCODER, ENCODER_WEIGHTS = "extras.json", "encoder", "model.safetensors"
+ENCODER_WEIGHTS = "model.safetensors"
 _OWN = "contextual.transformer.model."  # where a tuned encoder's weights stand among the network's
 
 
@@ -52,11 +53,11 @@ class Extras:
 
     def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:
         inputs = folder.recipe.inputs
-        about = _about(folder)
-        self.tagger = Tagger(inputs.tags, about["entities"]) if inputs.tags else None
+        shape = Shape.load(folder.path, inputs)
+        self.tagger = Tagger(inputs.tags, shape.entities) if inputs.tags else None
         self._tags = [weights[f"encoder.{kind}.weight"] for kind in ("pos", "ner")] if inputs.tags else []
         self._tagging = Lock()  # a spaCy pipeline serves one thread at a time
-        self.encoder = Encoder(folder, weights, int8, str(about["fingerprint"])) if inputs.contextual else None
+        self.encoder = Encoder(folder, weights, int8, shape.fingerprint) if inputs.contextual else None
 
     def join(
         self, texts: tuple[Sequence[str], Sequence[str]], known: tuple[Floats, Floats], threads: int = 1
@@ -81,15 +82,10 @@ class Encoder:
     def __init__(self, folder: Folder, weights: Weights, int8: bool, expected: str) -> None:
         inputs, source = folder.recipe.inputs, _source(folder)
         self.pieces, self.pairing = Pieces(source), inputs.contextual_pairing
-        frozen = inputs.contextual_mode == "frozen"
-        if frozen and fingerprint(source, self.pieces.window) != expected:
+        if inputs.contextual_mode == "frozen" and fingerprint(source, self.pieces.window) != expected:
             raise UserError(f"{folder.path}: it was trained with another encoder than {inputs.contextual} is now.")
-        own = _frozen(source) if frozen else _part(weights, _OWN)
-        shares = np.exp(weights["encoder.mix.weights"] - weights["encoder.mix.weights"].max())
-        mix = weights["encoder.mix.gamma"] * shares / shares.sum()
-        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
-        self.bert = Bert(own, int(config["num_attention_heads"]), float(config["layer_norm_eps"]), mix, half=frozen)
-        self._model = bert_graph(self.bert, int8)
+        bert = load_bert(folder, weights)
+        self._embeddings, self._model = bert.embeddings, bert_graph(bert, int8)  # of the weights no more is kept
         self._sessions: dict[int, ort.InferenceSession] = {}
 
     def __call__(self, question: Sequence[str], context: Sequence[str], threads: int = 1) -> tuple[Floats, Floats]:
@@ -110,7 +106,7 @@ class Encoder:
         """[R, s] each -> [R·s, size]; every row is read without its padding, whose places hold nothing of meaning."""
         if threads not in self._sessions:
             self._sessions[threads] = session(self._model, threads)
-        words, segments, places = self.bert.embeddings
+        words, segments, places = self._embeddings
         out = np.zeros((*pieces.shape, words.shape[1]), np.float32)
         for row, length in enumerate(mask.sum(axis=1).tolist()):
             x = words[pieces[row, :length]] + segments[types[row, :length]] + places[:length]
@@ -118,19 +114,20 @@ class Encoder:
         return out.reshape(-1, out.shape[-1])
 
 
+def load_bert(folder: Folder, weights: Weights) -> Bert:
+    """A reader's encoder, from its own folder if frozen, else from among the network's ``weights``."""
+    source, frozen = _source(folder), folder.recipe.inputs.contextual_mode == "frozen"
+    own = _frozen(source) if frozen else _part(weights, _OWN)
+    shares = np.exp(weights["encoder.mix.weights"] - weights["encoder.mix.weights"].max())
+    mix = weights["encoder.mix.gamma"] * shares / shares.sum()
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    return Bert(own, int(config["num_attention_heads"]), float(config["layer_norm_eps"]), mix, half=frozen)
+
+
 def _source(folder: Folder) -> Path:
     """Where the encoder's files are: with a tuned reader, or in a folder of its own."""
     inputs: Inputs = folder.recipe.inputs
     return folder.path / ENCODER if inputs.contextual_mode == "tuned" else encoder_folder(inputs.contextual)
-
-
-def _about(folder: Folder) -> dict[str, Any]:
-    path = folder.path / FILE
-    try:
-        about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return {"entities": tuple(about["entities"]), "fingerprint": about["fingerprint"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: missing or damaged ({error}); restore the reader's folder.") from None
 
 
 def _frozen(source: Path) -> dict[str, NDArray[np.float32]]:

@@ -1,0 +1,48 @@
+"""What a reader's folder says of its extra inputs: tags and contextual vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmreader.config import Inputs
+from rmreader.errors import UserError
+from rmreader.text.tags import POS
+
+FILE, ENCODER = "extras.json", "encoder"  # in the reader's folder; the second holds a tuned encoder's shape and pieces
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a reader keeps of its extra inputs: enough to build its network, and to know them again."""
+
+    entities: tuple[str, ...] = ()
+    """Entity labels in the order of their ids."""
+    layers: int = 0
+    """Layers of the encoder."""
+    size: int = 0
+    """Width of the contextual vectors."""
+    fingerprint: str = ""
+    """Of a frozen encoder."""
+
+    def sizes(self) -> dict[str, int]:
+        """The network's ``Sizes`` as far as they are decided here."""
+        tags = {"pos_tags": len(POS), "ner_tags": len(self.entities)} if self.entities else {}
+        return {**tags, "contextual_layers": self.layers, "contextual_size": self.size}
+
+    def save(self, reader: Path) -> None:
+        """Keep it in a reader's folder."""
+        (reader / FILE).write_text(json.dumps(dataclasses.asdict(self)) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(reader: Path, inputs: Inputs) -> Shape:
+        """The shape kept in a reader's folder; empty where its recipe asks for no extra inputs."""
+        if not (inputs.tags or inputs.contextual):
+            return Shape()
+        try:
+            tree = json.loads((reader / FILE).read_text(encoding="utf-8"))
+            return Shape(tuple(tree["entities"]), int(tree["layers"]), int(tree["size"]), str(tree["fingerprint"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{reader / FILE}: missing or damaged ({error}); restore the reader's folder.") from None
