@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -149,6 +151,26 @@ def test_a_mask_is_as_good_as_a_multiplication_before(
         before = results(lambda x, *more, run=run: run(x * mask, *more), [x, *weights], lengths, 0, *how)
         for a, b in zip(got, before, strict=True):
             torch.testing.assert_close(a, b)
+
+
+@pytest.fixture
+def nothing_is_zero_by_chance() -> Iterator[None]:
+    """Memory that nobody has written holds NaN."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    assert torch.empty(1, device=DEVICE).isnan()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.filterwarnings("ignore:.*deterministic")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_it_reads_no_memory_that_was_not_written(precision: str, masked: bool, nothing_is_zero_by_chance: None) -> None:
+    tensors = problem(8, 19, 5, 7, 12)
+    mask = torch.ones(19, 1, 7, device=DEVICE) if masked else None
+    lengths = torch.tensor([5] * 3 + [2] * 5 + [1] * 8 + [3, 5, 1], device=DEVICE)
+    for number in results(fused_bilstm, tensors, lengths, 0, precision, mask):
+        assert number.isfinite().all()
 
 
 @FEW

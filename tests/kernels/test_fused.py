@@ -61,8 +61,8 @@ from triton.compiler import ASTSource
 from rmreader.kernels import triton_lstm
 
 kernel = getattr(triton_lstm, sys.argv[1])
-types = {"gates": "*fp16", "h_before": "*bf16", "d_inputs": "*bf16", "lengths": "*i64"}
-types |= {"B": "i32", "T": "i32", "R": "i32"}
+types = {"gates": "*fp16", "cells": "*fp16", "lengths": "*i64", "B": "i32", "T": "i32", "R": "i32"}
+types |= dict.fromkeys(("output", "h_before", "d_output", "d_inputs"), "*bf16")
 values = {"H": 100, "HP": 128, "HS": 104, "SAVE": True, "OUTPUT": True, "FINAL": True, "LOW": True, "FAST": True}
 names = [p.name for p in kernel.params]
 source = ASTSource(

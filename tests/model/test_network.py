@@ -175,6 +175,23 @@ def test_mixed_precision_keeps_logits_and_probabilities_in_float32() -> None:
     assert not torch.equal(mixed.log_p1, full.log_p1)  # the products really were bfloat16
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_under_mixed_precision_input_vectors_are_bfloat16_but_a_words_gradients_add_up_in_float32(
+    trained: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.dtype] = []
+    true = lstm.bilstm
+    monkeypatch.setattr(lstm, "bilstm", lambda x, *more: (seen.append(x.dtype), true(x, *more))[1])
+    network = make_network(9, dtype=torch.float32)
+    batch = make_batch(make_examples(9, LENGTHS), dtype=torch.float32)
+    network.encoder.words = torch.nn.Embedding(9, batch.words.vectors.shape[1]) if trained else None
+    with torch.autocast("cpu", torch.bfloat16):
+        tables = network.encoder._words(batch)
+        network(batch)
+    assert [table.dtype for table in tables] == [torch.float32 if trained else torch.bfloat16, torch.float32]
+    assert seen[2:4] == [torch.bfloat16, torch.bfloat16]  # question and context, after twice the characters
+
+
 def test_the_lstm_is_told_of_mixed_precision_and_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
     true = lstm.bilstm
