@@ -14,9 +14,16 @@ from typer.core import TyperGroup
 from rmreader.errors import UserError
 from rmreader.version import __version__
 
+_FIRST = ("ask", "chat", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them
+
 
 class _Verbs(TyperGroup):
     """Statuses: 0 done, 1 an error the user can mend (one sentence on stderr), 2 wrong usage, 130 interrupted."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The verbs in the order of the help."""
+        verbs = super().list_commands(ctx)
+        return [*(verb for verb in _FIRST if verb in verbs), *(verb for verb in verbs if verb not in _FIRST)]
 
     def invoke(self, ctx: Any) -> Any:
         try:
