@@ -59,3 +59,16 @@ def stop_after() -> Callable[[int], Any]:
             return self.looks < 0
 
     return StopAfter
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny BERT encoder."""
+    path = Path(__file__).resolve().parents[1] / "model" / "encoders.py"
+    spec = importlib.util.spec_from_file_location("small_encoders", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder: Path = module.build_bert(tmp_path_factory.mktemp("bert"))
+    return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -26,18 +25,6 @@ from rmreader.reading.reader import Reader
 from rmreader.text.lexicon import Lexicon
 
 ASKED = "Who made three maps?", "In Oslo, Emmy made three maps. In Lima, Noor slept."
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = Path(__file__).resolve().parents[1] / "model" / "encoders.py"
-    spec = importlib.util.spec_from_file_location("small_encoders", path)
-    assert spec is not None
-    assert spec.loader is not None
-    encoders = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(encoders)
-    folder: Path = encoders.build_bert(tmp_path_factory.mktemp("bert"))
-    return folder
 
 
 def write(tiny: Any, out: Path, *overrides: str, seed: int = 1, **changes: Any) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,18 +32,6 @@ MODES = {
     "apart": ("inputs.contextual_mode=tuned", "inputs.contextual_layer_dropout=0.1"),
     "together": ("inputs.contextual_mode=tuned", "inputs.contextual_pairing=together"),
 }
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = Path(__file__).resolve().parents[1] / "model" / "encoders.py"
-    spec = importlib.util.spec_from_file_location("small_encoders", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    folder: Path = module.build_bert(tmp_path_factory.mktemp("bert"))
-    return folder
 
 
 def losses(out: Path) -> list[float]:

@@ -93,14 +93,14 @@ def _launch(kernel: Any, batch: int, hidden: int, low: bool, variant: Variant, *
         )
 
 
-def _move(kernel: Any, source: Tensor, mask: Tensor | None, target: Tensor, steps: int, size: int) -> None:
-    """Pack steps of ``size`` numbers into wider rows, or unpack them, times the mask."""
-    rows, width = (target if kernel is triton_lstm.pack_rows else source).shape
-    tile = {"ROWS": 16, "COLUMNS": 128}
+def _move(source: Tensor, mask: Tensor | None, target: Tensor, steps: int) -> None:
+    """Rows of steps times their mask from one width to another: a wider target gets a 1 behind them, then zeros."""
+    (rows, wide), width = source.shape, target.shape[1]
+    sizes, tile = (rows, steps, min(wide, width), wide, width), {"ROWS": 16, "COLUMNS": 128}
     grid = triton.cdiv(rows, tile["ROWS"]), triton.cdiv(width, tile["COLUMNS"])
     drop = source if mask is None else mask.contiguous()
     with torch.cuda.device_of(source):  # type: ignore[no-untyped-call]
-        kernel[grid](source, drop, target, rows, steps, size, width, MASKED=mask is not None, **tile)
+        triton_lstm.move_rows[grid](source, drop, target, *sizes, MASKED=mask is not None, **tile)
 
 
 def _up(number: int, multiple: int) -> int:
@@ -128,7 +128,7 @@ class _FusedBiLSTM(torch.autograd.Function):
         # meet, so that one product gives all their gradients (the bias's by the 1); widths as cuBLAS likes them.
         begin, stride = _up(size + 1, 8), _up(hidden, 8)
         rows = x.new_empty(batch * steps, _up(begin + 2 * stride, 16), dtype=operand)
-        _move(triton_lstm.pack_rows, x.contiguous(), mask, rows, steps, size)
+        _move(x.contiguous().view(-1, size), mask, rows, steps)
         w_rows = _interleaved(w_ih, begin, operand)
         inputs = _product(rows[:, :begin], w_rows.t())
         output, final = rows.new_empty(batch, steps, 2 * hidden), inputs.new_empty(batch, 2 * hidden)
@@ -160,7 +160,7 @@ class _FusedBiLSTM(torch.autograd.Function):
             if ctx.needs_input_grad[0]:
                 d_rows = _product(d_inputs, w_rows, ctx.x_dtype)
                 d_x = d_rows.new_empty(ctx.x_shape)
-                _move(triton_lstm.unpack_rows, d_rows, mask, d_x, steps, size)
+                _move(d_rows, mask, d_x.view(-1, size), steps)
             if any(ctx.needs_input_grad[2:5]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin, stride = _up(size + 1, 8), _up(hidden, 8)

@@ -117,28 +117,16 @@ def _within(t, length):
 
 
 @triton.jit(do_not_specialize=["N", "T"])
-def pack_rows(x, mask, rows, N, T, D, R, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """x [N,D], times mask [N/T,D] if MASKED → rows [N,R]: x, then 1, then zeros, in the rows' type."""
+def move_rows(source, mask, target, N, T, D, S, R, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The first D of source [N,S], times mask [N/T,D] if MASKED, then 1, then zeros → target [N,R], in its type."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < N) & (column < D)
-    value = tl.load(x + row * D + column, mask=inside, other=0.0).to(tl.float32)
+    value = tl.load(source + row * S + column, mask=inside, other=0.0).to(tl.float32)
     if MASKED:
         value *= tl.load(mask + row // T * D + column, mask=inside, other=0.0).to(tl.float32)
     value = tl.where(column == D, 1.0, value)
-    tl.store(rows + row * R + column, _round(value, rows.dtype.element_ty), mask=(row < N) & (column < R))
-
-
-@triton.jit(do_not_specialize=["N", "T"])
-def unpack_rows(rows, mask, x, N, T, D, R, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The first D of rows [N,R], times mask [N/T,D] if MASKED → x [N,D], in its type."""
-    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    inside = (row < N) & (column < D)
-    value = tl.load(rows + row * R + column, mask=inside, other=0.0).to(tl.float32)
-    if MASKED:
-        value *= tl.load(mask + row // T * D + column, mask=inside, other=0.0).to(tl.float32)
-    tl.store(x + row * D + column, _round(value, x.dtype.element_ty), mask=inside)
+    tl.store(target + row * R + column, _round(value, target.dtype.element_ty), mask=(row < N) & (column < R))
 
 
 @triton.jit(do_not_specialize=["B", "T"])
@@ -198,7 +186,7 @@ def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cel
         x = x_ahead
         t = ahead
         done += 1
-    tl.store(final + row * (2 * H) + d * H + unit, _round(h, final.dtype.element_ty), mask=exists)
+    tl.store(final + row * (2 * H) + d * H + unit, h, mask=exists)
     nothing = _round(tl.zeros((4, 8, P, 2, 2), tl.float32), output.dtype.element_ty)
     while done < T:
         tl.store(output + done * (2 * H), nothing, mask=exists)
@@ -243,7 +231,7 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
     dh = tl.zeros((4, 8, P, 2, 2), tl.float32)
     dc = tl.zeros((4, 8, P, 2, 2), tl.float32)
     if FINAL:  # a shorter sequence keeps it until its own last step comes
-        dh = tl.load(d_final + row * (2 * H) + d * H + unit, mask=exists, other=0.0).to(tl.float32)
+        dh = tl.load(d_final + row * (2 * H) + d * H + unit, mask=exists, other=0.0)
     dy = tl.zeros((4, 8, P, 2, 2), tl.float32)
     if OUTPUT:
         dy = tl.load(d_output + t * (2 * H), mask=live, other=0.0)

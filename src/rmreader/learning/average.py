@@ -51,7 +51,7 @@ def average(folders: Sequence[Path], target: Path) -> float:
 
     def fill(new: Path) -> dict[str, Any]:
         save_file({name: (total / len(members)).float() for name, total in sums.items()}, new / WEIGHTS)
-        Lexicon.load(folders[0]).save(new)
+        lexicon.save(new)  # all have the same
         for name in ("recipe.yaml", *_EXTRAS):
             if (folders[0] / name).is_file():
                 (new / name).parent.mkdir(exist_ok=True)
