@@ -4,5 +4,7 @@
 class UserError(Exception):
     """Something the user can mend: one clear sentence naming the file, the place and the remedy.
 
-    The command line prints the message alone and exits with status 1; library users catch it by name.
+    The command line prints the message alone and exits with ``status``; library users catch it by name.
     """
+
+    status = 1

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from rmreader.config import save_recipe
 from rmreader.errors import UserError
+from rmreader.kernels.products import SHARE, ShareError, wrong_product
 from rmreader.learning.members import Member, Outcome, seeds, train_members, variants
 from rmreader.learning.trainer import train
 
@@ -54,3 +58,37 @@ def test_variants_are_run_with_every_seed() -> None:
 def test_two_members_of_one_name_are_refused(run_members: Any) -> None:
     with pytest.raises(UserError, match="same name"):
         run_members([Member("a", ()), Member("a", ())])
+
+
+def test_a_member_whose_share_of_the_gpu_is_faulty_begins_again_without(
+    run_members: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of the training stands a program that fails as one would; no GPU is needed."""
+    seen = tmp_path / "seen"
+    program = tmp_path / "python"
+    program.write_text(
+        f'#!/bin/sh\necho "${SHARE}" >> {seen}\n[ "${SHARE}" != 40 ] || exit {ShareError.status}\n', encoding="utf-8"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.delenv(SHARE, raising=False)
+    assert [outcome.status for outcome in run_members(seeds(1), share=40)] == [0]
+    assert seen.read_text(encoding="utf-8").split("\n") == ["40", "", ""]
+    seen.unlink()
+    run_members(seeds(8))  # so many have a share without asking, and fewer none
+    run_members(seeds(8), at_once=7)
+    assert seen.read_text(encoding="utf-8").split("\n") == ["13"] * 8 + [""] * 9
+
+
+def test_a_product_that_is_wrong_in_one_place_is_found() -> None:
+    device = torch.device("cpu")
+    assert wrong_product(2, 4, device) is None
+    for spoiled in (9.0, float("nan")):
+
+        def multiply(a: torch.Tensor, b: torch.Tensor, spoiled: float = spoiled) -> torch.Tensor:
+            product = a @ b
+            if list(a.shape) == [64, 8]:
+                product[-1, -1] += spoiled * product.abs().max()
+            return product
+
+        assert wrong_product(2, 4, device, multiply) == "[64, 8] by [8, 4]"

@@ -31,7 +31,7 @@ class _Verbs(TyperGroup):
             sys.stdout.flush()
             return result
         except UserError as error:
-            _fail(str(error))
+            _fail(str(error), error.status)
         except (
             BrokenPipeError
         ):  # the reader of our output has left, as in `| head`: nothing to say, nobody to say it to
@@ -51,9 +51,9 @@ class _Verbs(TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _fail(sentence: str) -> None:
+def _fail(sentence: str, status: int = 1) -> None:
     typer.echo(f"error: {' '.join(sentence.split())}", err=True)
-    raise typer.Exit(1)
+    raise typer.Exit(status)
 
 
 def _silence_stdout() -> None:

@@ -26,6 +26,10 @@ def members(
         typer.Option(metavar="NAME:KEY=VALUE,…", help="A variant; may be given again, each runs with every seed."),
     ] = None,
     at_once: Annotated[int, typer.Option(help="Members side by side; 0 is all of them.", min=0)] = 0,
+    share: Annotated[
+        int,
+        typer.Option(help="Most of the GPU for each, in %, under MPS; 0 is what suits their number.", min=0, max=100),
+    ] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from every member's last checkpoint.")] = False,
     json: Json = False,
 ) -> None:
@@ -38,7 +42,7 @@ def members(
     for member in chosen:  # a mistake in any of them is told before the first one starts
         load_recipe(recipe, [*(overrides or ()), *member.overrides])
     shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev)]
-    outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume)
+    outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share)
     if json:
         emit_json([{"name": o.name, "status": o.status, "seconds": o.seconds, "scores": o.scores} for o in outcomes])
     else:

@@ -1,8 +1,9 @@
 """Many trainings at once on one GPU: ensemble members, seeds, ablations, as processes side by side.
 
 A training step keeps only a fraction of a large GPU busy, so several share it well. NVIDIA's MPS, started here where
-it is there, lets their kernels run at the same time instead of in turns. Each member is an ordinary ``rmreader train``
-with its own folder, log and checkpoints; this file starts them, watches their logs and shows one view.
+it is there, lets their kernels run at the same time instead of in turns, and keeps each of many members to a part of
+the multiprocessors, so that fewer are in each other's way. Each member is an ordinary ``rmreader train`` with its own
+folder, log and checkpoints; this file starts them, watches their logs and shows one view.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from typing import Any
 
 from rmreader.config import Recipe
 from rmreader.errors import UserError
+from rmreader.kernels.products import SHARE, ShareError
 from rmreader.learning.log import read_log
 
 _CONSOLE = "console.log"
+_MANY, _SHARE = 8, 13  # so many members at once have each at most so much of the GPU, in %; docs/performance.md
 
 
 @dataclass(frozen=True)
@@ -81,23 +84,28 @@ def train_members(
     out: Path,
     at_once: int = 0,
     resume: bool = False,
+    share: int = 0,
 ) -> list[Outcome]:
     """Train every member into ``out/NAME``, at most ``at_once`` side by side (0: all), and say how each ended.
 
-    ``options`` are the words of ``rmreader train`` that all members share: overrides, --train, --dev.
+    Each has at most ``share`` % of the GPU (0: as suits their number); one that finds its share faulty begins again on
+    the whole. ``options`` are the words of ``rmreader train`` that all members share: overrides, --train, --dev.
     """
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
     waiting, running, done = list(members), dict[str, _Process](), list[Outcome]()
+    share = share or (_SHARE if min(at_once or len(members), len(members)) >= _MANY else 100)
     with _mps(), _view(recipe, members, out) as show:
         try:
             while waiting or running:
                 while waiting and (not at_once or len(running) < at_once):
                     member = waiting.pop(0)
-                    running[member.name] = _Process(member, recipe_path, options, out / member.name, resume)
+                    running[member.name] = _Process(member, recipe_path, options, out / member.name, resume, share)
                 time.sleep(0.5)
                 for process in list(running.values()):
-                    if process.popen.poll() is not None:
+                    if process.popen.poll() == ShareError.status and process.share < 100:
+                        process.start(100)
+                    elif process.popen.poll() is not None:
                         done.append(process.outcome())
                         del running[process.member.name]
                 show(running, done)
@@ -114,15 +122,23 @@ def train_members(
 class _Process:
     """A member at work."""
 
-    def __init__(self, member: Member, recipe_path: Path, options: Sequence[str], out: Path, resume: bool) -> None:
+    def __init__(
+        self, member: Member, recipe_path: Path, options: Sequence[str], out: Path, resume: bool, share: int
+    ) -> None:
         self.member, self.out, self.begun = member, out, time.monotonic()
         out.mkdir(parents=True, exist_ok=True)
         # A member that was never reached before the whole was stopped has nothing to resume, and none is asked for.
         again = ["--resume"] if resume and (out / "run").exists() else []
-        words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again]
-        with (out / _CONSOLE).open("ab") as console:
+        self.words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again]
+        self.start(share)
+
+    def start(self, share: int) -> None:
+        """Begin, or begin again, on at most so much of the GPU."""
+        self.share = share
+        with (self.out / _CONSOLE).open("ab") as console:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "rmreader", "train", *words],
+                [sys.executable, "-m", "rmreader", "train", *self.words],
+                env={**os.environ, SHARE: str(share)} if share < 100 else None,
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,

@@ -13,6 +13,7 @@ from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
+from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed, split
@@ -55,6 +56,8 @@ def prepare(
 ) -> Setup:
     """Check what is asked for, claim the folder, read the data, build the network."""
     device = pick_device(device_name)
+    if recipe.training.precision == "bf16":
+        check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     extras = Extras(recipe.inputs, device, cache_dir)
     encoded = encode_file(train_path, cache_dir)
     dev = encode_file(dev_path, cache_dir) if dev_path else None
