@@ -28,6 +28,7 @@ from rmreader.errors import UserError
 from rmreader.model import lstm
 from rmreader.model.dropout import VariationalDropout
 from rmreader.model.network import Network, Sizes
+from rmreader.model.precision import wide_matmul
 from rmreader.model.spans import top_spans
 
 LENGTHS = [(3, 6), (1, 8), (4, 2)]
@@ -126,7 +127,12 @@ def test_dropout_is_on_the_input_of_every_lstm_and_attention(monkeypatch: pytest
     """Characters, question, context, then for each block u, v, h and the LSTM, then the pointer's R and V."""
     seen: list[tuple[int, ...]] = []
     true = VariationalDropout.mask
-    monkeypatch.setattr(VariationalDropout, "mask", lambda self, x: (seen.append(tuple(x.shape)), true(self, x))[1])
+
+    def mask(self: VariationalDropout, like: Tensor, batch: int, size: int) -> Tensor | None:
+        seen.append((batch, like.shape[1], size))
+        return true(self, like, batch, size)
+
+    monkeypatch.setattr(VariationalDropout, "mask", mask)
     network, batch = make_network(5).train(), make_batch(make_examples(5, LENGTHS))
     network(batch)
     W, c = batch.words.characters.shape
@@ -179,17 +185,18 @@ def test_mixed_precision_keeps_logits_and_probabilities_in_float32() -> None:
 def test_under_mixed_precision_input_vectors_are_bfloat16_but_a_words_gradients_add_up_in_float32(
     trained: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[torch.dtype] = []
+    seen: list[list[torch.dtype]] = []
     true = lstm.bilstm
-    monkeypatch.setattr(lstm, "bilstm", lambda x, *more: (seen.append(x.dtype), true(x, *more))[1])
+    monkeypatch.setattr(lstm, "bilstm", lambda x, *more: (seen.append([part.dtype for part in x]), true(x, *more))[1])
     network = make_network(9, dtype=torch.float32)
     batch = make_batch(make_examples(9, LENGTHS), dtype=torch.float32)
     network.encoder.words = torch.nn.Embedding(9, batch.words.vectors.shape[1]) if trained else None
     with torch.autocast("cpu", torch.bfloat16):
         tables = network.encoder._words(batch)
         network(batch)
-    assert [table.dtype for table in tables] == [torch.float32 if trained else torch.bfloat16, torch.float32]
-    assert seen[2:4] == [torch.bfloat16, torch.bfloat16]  # question and context, after twice the characters
+    vectors = torch.float32 if trained else torch.bfloat16
+    assert [table.dtype for table in tables] == [vectors, torch.float32]
+    assert seen[2:4] == [[vectors, torch.float32, vectors]] * 2  # question and context, after twice the characters
 
 
 def test_the_lstm_is_told_of_mixed_precision_and_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +217,10 @@ def test_a_training_step_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> Non
     The LSTM kernel alone is replaced: its plain path packs sequences on the host, its fused one does not.
     """
 
-    def shapes(x: Tensor, lengths: Tensor, w: Tensor, u: Tensor, b: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    def shapes(
+        x: Tensor | list[Tensor], lengths: Tensor, w: Tensor, u: Tensor, b: Tensor, *_: object
+    ) -> tuple[Tensor, Tensor]:
+        x = x if isinstance(x, Tensor) else torch.cat(x, dim=-1)
         output = x @ w[:, : 2 * u.shape[2]].mean(0).T + u.mean() + b.mean() + lengths[:, None, None]
         return output, output[:, 0]
 
@@ -225,3 +235,17 @@ def test_a_training_step_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> Non
         (pointers.log_p1.gather(1, start).sum() + scores[:, 0].sum()).backward()
         with pytest.raises(Exception, match=r"item|aten\._local_scalar_dense|data-dependent"):
             fake.context_lengths.max().item()  # the check can fail
+
+
+def test_a_product_for_logits_is_rounded_before_but_not_after() -> None:
+    a, b = torch.randn(2, 3, 40, requires_grad=True), torch.randn(2, 40, 5, requires_grad=True)
+    torch.testing.assert_close(wide_matmul(a, b), a @ b, rtol=0, atol=0)
+    with torch.autocast("cpu", torch.bfloat16):
+        product = wide_matmul(a, b)
+    exact = a.bfloat16().double() @ b.bfloat16().double()
+    torch.testing.assert_close(product.double(), exact, rtol=1e-6, atol=1e-5)
+    gradient = torch.randn_like(product)
+    got = torch.autograd.grad(product, (a, b), gradient)
+    for one, expected in zip(got, torch.autograd.grad(a @ b, (a, b), gradient), strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, expected, rtol=0, atol=0.02 * expected.abs().max().item())

@@ -7,7 +7,7 @@ and replayed, and so that its place in the run is all there is to remember of it
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -37,10 +37,12 @@ class Learner:
         self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ² of ML and of reinforcement
         self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
         self._average_weight = torch.zeros((), device=device)
+        self._approach = approach
         self._device = device
         if recipe.training.compile and device.type == "cuda":
             network.aligner.compile_blocks()  # after the copy above, which is only ever evaluated
             network.pointer.compile_pointer()
+            self._approach = torch.compile(approach)
         self._names, self._parameters = _trained(network)
         self.optimizer = self._make_optimizer()
 
@@ -68,9 +70,11 @@ class Learner:
             pointers = self.network(batch)
         loss, measures = self._loss(batch, pointers.log_p1.float(), pointers.log_p2.float())
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = self._clip()
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None], foreach=True)
         bad = (~(loss.isfinite() & norm.isfinite())).float()
-        self.optimizer.found_inf = bad  # type: ignore[attr-defined]  # fused Adam leaves everything as it is where it is 1
+        if (most := self.recipe.training.clip) > 0:
+            self.optimizer.grad_scale = (norm / most).clamp(min=1.0)  # type: ignore[attr-defined]  # Adam divides by it
+        self.optimizer.found_inf = bad  # type: ignore[attr-defined]  # Adam leaves everything as it is where it is 1
         self.optimizer.step()
         self._follow(bad)
         measures |= {"bad": bad, "loss": loss, "gradient": norm}
@@ -129,24 +133,12 @@ class Learner:
         reward_sample, reward_greedy = self.rewards.f1(question, start + offset, end + offset).chunk(2)
         return reward_sample, reward_greedy
 
-    def _clip(self) -> Tensor:
-        """Clip the gradient; its norm before that."""
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-        if self.recipe.training.clip > 0:
-            torch.nn.utils.clip_grads_with_norm_(self._parameters, self.recipe.training.clip, norm, foreach=True)
-        return norm
-
     def _follow(self, bad: Tensor) -> None:
         """Move the average towards the weights, unless the step was bad."""
-        if self.average is None:
-            return
-        with torch.no_grad():
-            average: list[Tensor] = list(self.average.parameters())
-            weights: list[Tensor] = list(self.network.parameters())
-            distance = torch._foreach_sub(weights, average)
-            torch._foreach_mul_(distance, self._average_weight * (1 - bad))
-            torch._foreach_add_(average, distance)
+        if self.average is not None:
+            with torch.no_grad():
+                average: list[Tensor] = list(self.average.parameters())
+                self._approach(average, list(self.network.parameters()), self._average_weight * (1 - bad))
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         training = self.recipe.training
@@ -197,6 +189,13 @@ class Learner:
         if self.reinforced:
             facts["sigma_a"], facts["sigma_b"] = (self.log_variances / 2).exp().tolist()
         return facts
+
+
+def approach(tensors: list[Tensor], goals: Sequence[Tensor], fraction: Tensor) -> None:
+    """Move each tensor so much of the way to its goal; compiled, all of them in one pass."""
+    distance = torch._foreach_sub(list(goals), tensors)
+    torch._foreach_mul_(distance, fraction)
+    torch._foreach_add_(tensors, distance)
 
 
 def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

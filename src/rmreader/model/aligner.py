@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,14 @@ class Round:
     """The attentions of one block."""
 
     E: Tensor  # [B, n, m]: question rows, context columns; unnormalised
-    B: Tensor  # [B, m, m]; unnormalised
+    whole_B: Tensor  # [B, m, m]; unnormalised, and with its diagonal: taken out where it is read, that costs nothing
     A: Tensor  # [B, m, m]: softmax(B_:j), which this block attends by and the next one reads again
+    diagonal: Literal["zero", "mask", "none"]
+
+    @property
+    def B(self) -> Tensor:
+        """[B, m, m]: unnormalised, by Eq. 2 without its diagonal."""
+        return without_diagonal(self.whole_B, self.diagonal)
 
 
 class AligningBlock(nn.Module):
@@ -48,9 +54,9 @@ class AligningBlock(nn.Module):
         self, U: Tensor, V: Tensor, context: Tensor, question: Tensor, past: Round | None, earlier: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Round]:
         """U [B, m, 2d], V [B, n, 2d], true words of each (bool), the round before, Zs to read again -> R, Z, (E, B)."""
-        Z, E, B, A = self.align(U, V, context, question, *((past.E, past.B, past.A) if past is not None else ()))
-        R, _ = self.evidence(torch.cat([*earlier, Z], dim=-1), context.sum(dim=1))
-        return R, Z, Round(E, B, A)
+        Z, E, B, A = self.align(U, V, context, question, *((past.E, past.whole_B, past.A) if past is not None else ()))
+        R, _ = self.evidence([*earlier, Z], context.sum(dim=1))
+        return R, Z, Round(E, B, A, self.diagonal)
 
     def align(
         self,
@@ -62,7 +68,7 @@ class AligningBlock(nn.Module):
         past_B: Tensor | None = None,
         past_A: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The two alignments, all of the block but its BiLSTM -> Z, E, B, A."""
+        """The two alignments, all of the block but its BiLSTM -> Z, E, B with its diagonal, A."""
         u, v = self.drop(U), self.drop(V)
         E: Tensor = self.similarity_E(v, u)  # Eq. 1
         if self.reattention and past_E is not None and past_A is not None:
@@ -73,9 +79,8 @@ class AligningBlock(nn.Module):
         h = self.drop(H)
         B: Tensor = self.similarity_B(h, h)
         if self.reattention and past_B is not None and past_A is not None:
-            B = B + self.gamma_B * overlap(past_B, past_A, context)  # Eq. 5
-        B = without_diagonal(B, self.diagonal)  # Eq. 2 and the indicator of Eq. 5, over the whole sum
-        A = column_attention(B, context)
+            B = B + self.gamma_B * overlap(without_diagonal(past_B, self.diagonal), past_A, context)  # Eq. 5
+        A = column_attention(without_diagonal(B, self.diagonal), context)  # the indicator of Eq. 2 and 5
         Z: Tensor = self.fusion_Z(H, A.mT @ h)  # h̃_j = H·softmax(B_:j)
         return Z, E, B, A
 

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rmreader.model.masking import exact_matmul, masked_softmax
+from rmreader.model.masking import masked_softmax
+from rmreader.model.precision import product_type, wide_matmul
 
 EXCLUDED = -1e4
 """Logit of a word towards itself where it is left out: 0 after any softmax, yet above padding, so that the only
@@ -33,12 +34,12 @@ class Similarity(nn.Module):
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """a [B, s, D], b [B, t, D] -> f(a_i, b_j) [B, s, t]."""
         if self.weight is None:
-            return exact_matmul(a, b.mT)
+            return wide_matmul(a, b.mT)
         if a is b:  # one product for both projections
             left, right = F.linear(a, self.weight.flatten(0, 1)).chunk(2, dim=-1)
         else:
             left, right = F.linear(a, self.weight[0]), F.linear(b, self.weight[1])
-        return exact_matmul(torch.relu(left), torch.relu(right).mT)
+        return wide_matmul(torch.relu(left), torch.relu(right).mT)
 
 
 def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Tensor:
@@ -51,12 +52,12 @@ def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Te
 
 def column_attention(logits: Tensor, rows: Tensor) -> Tensor:
     """softmax(X_:j): for each column what it attends to among the true rows; rows is bool [B, s]."""
-    return masked_softmax(logits, rows[:, :, None], dim=1)
+    return masked_softmax(logits, rows[:, :, None], dim=1).to(product_type(logits))
 
 
 def row_attention(logits: Tensor, columns: Tensor) -> Tensor:
     """softmax(X_i:): for each row what it attends to among the true columns; columns is bool [B, t]."""
-    return masked_softmax(logits, columns[:, None, :], dim=2)
+    return masked_softmax(logits, columns[:, None, :], dim=2).to(product_type(logits))
 
 
 def overlap(past: Tensor, past_self: Tensor, context: Tensor) -> Tensor:
@@ -64,4 +65,4 @@ def overlap(past: Tensor, past_self: Tensor, context: Tensor) -> Tensor:
 
     ``past_self`` is softmax(B_:j) of the block before, which both equations share.
     """
-    return exact_matmul(row_attention(past, context), past_self)
+    return wide_matmul(row_attention(past, context), past_self)

@@ -1,4 +1,4 @@
-"""Softmaxes that cannot see padding, and matrix products that stay exact under mixed precision."""
+"""Softmaxes that cannot see padding."""
 
 from __future__ import annotations
 
@@ -27,11 +27,3 @@ def masked_softmax(logits: Tensor, mask: Tensor, dim: int) -> Tensor:
 def masked_log_softmax(logits: Tensor, mask: Tensor, dim: int) -> Tensor:
     """Logarithm of ``masked_softmax``, about ``MASKED`` where it is 0."""
     return torch.log_softmax(logits.masked_fill(~mask, MASKED), dim)
-
-
-def exact_matmul(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b for logits: in float32 (or float64) even where autocast would make it bfloat16."""
-    if not torch.is_autocast_enabled(a.device.type):
-        return a @ b
-    with torch.autocast(a.device.type, enabled=False):
-        return a.float() @ b.float()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from rmreader.config import NetworkConfig
 from rmreader.model.dropout import VariationalDropout
 from rmreader.model.fusion import Fusion, heuristic_linear
-from rmreader.model.masking import exact_matmul, masked_log_softmax, masked_softmax
+from rmreader.model.masking import masked_log_softmax, masked_softmax
 
 
 class Scorer(nn.Module):
@@ -23,13 +23,18 @@ class Scorer(nn.Module):
 
     def forward(self, R: Tensor, s: Tensor) -> Tensor:
         """R [B, m, 2d], s [B, 1, 2d] -> logits [B, m]."""
-        return exact_matmul(torch.tanh(heuristic_linear(R, s, self.W)), self.w).squeeze(-1)
+        return weighted_sum(torch.tanh(heuristic_linear(R, s, self.W)), self.w)
+
+
+def weighted_sum(x: Tensor, w: Tensor) -> Tensor:
+    """xᵀw for x [B, T, D] and w [D, 1] -> [B, T], in the type of w even where matrix products are less precise."""
+    return (x * w[:, 0]).sum(dim=-1)
 
 
 def summary(V: Tensor, w: Tensor, question: Tensor) -> Tensor:
     """s = Σ αᵢ vᵢ with αᵢ ∝ exp(wᵀvᵢ): the question V [B, n, 2d] as one vector [B, 1, 2d]."""
-    alpha = masked_softmax(exact_matmul(V, w), question[:, :, None], dim=1)
-    return alpha.mT @ V
+    alpha = masked_softmax(weighted_sum(V, w), question, dim=1)
+    return alpha[:, None, :] @ V
 
 
 def expectation(R: Tensor, p: Tensor) -> Tensor:
