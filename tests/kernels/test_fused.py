@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import torch
 
 HERE = Path(__file__).parent
 triton = pytest.importorskip("triton", reason="the package triton is not installed")
+gate_tile = pytest.importorskip("rmreader.kernels.fused").gate_tile
 
 
 def test_it_keeps_its_promises() -> None:
@@ -22,26 +24,47 @@ def test_it_keeps_its_promises() -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("kernel", ["bilstm_forward", "bilstm_backward"])
-def test_compiled_for_hopper_its_weights_stay_in_registers(kernel: str, tmp_path: Path) -> None:
-    code = tmp_path / "compile.py"
+WALK = {"H": 100, "HP": 128, "HS": 104, "SAVE": True, "OUTPUT": True, "FINAL": True, "LOW": True, "FAST": True}
+
+
+def compiled(kernel: str, values: dict[str, int], warps: int, folder: Path) -> tuple[int, str, str]:
+    """Bytes of shared memory, use of resources and machine code of a kernel on Hopper."""
+    code = folder / "compile.py"
     code.write_text(COMPILE, encoding="utf-8")
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-W", "ignore", str(code), kernel, str(tmp_path / "kernel.cubin")]
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")}
+    words = [kernel, str(folder / "kernel.cubin"), json.dumps(values), str(warps)]
+    command = [sys.executable, "-W", "ignore", str(code), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     dump = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     if not dump.exists():
         pytest.skip("this triton brings no cuobjdump")
-    usage, code_listing = (
-        subprocess.run([dump, option, tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True).stdout
+    usage, listing = (
+        subprocess.run([dump, option, folder / "kernel.cubin"], capture_output=True, text=True, check=True).stdout
         for option in ("-res-usage", "-sass")
     )
+    return int(done.stdout), usage, listing
+
+
+@pytest.mark.parametrize("kernel", ["bilstm_forward", "bilstm_backward"])
+def test_compiled_for_hopper_its_weights_stay_in_registers(kernel: str, tmp_path: Path) -> None:
+    shared, usage, code_listing = compiled(kernel, WALK, 8, tmp_path)
     assert "STACK:0" in usage  # nothing spilled
-    assert int(done.stdout) < 64 * 1024  # bytes of shared memory: the weights, 128 KB, are not in it
+    assert shared < 64 * 1024  # bytes of shared memory: the weights, 128 KB, are not in it
     assert re.search("HG?MMA", code_listing)  # tensor cores
     first, last = walk(code_listing)
     assert len(re.findall("LDG", code_listing[first:last])) < 10  # gates' inputs; the weights alone would be 64
+
+
+@pytest.mark.parametrize("width", [8, 56, 208])
+def test_compiled_for_hopper_the_gates_inputs_are_read_and_written_in_wide_pieces(width: int, tmp_path: Path) -> None:
+    values = {"K": width, "R": 2 * width, **gate_tile(width)}
+    _, usage, listing = compiled("gate_inputs", values, 4, tmp_path)
+    assert "STACK:0" in usage
+    assert re.search("HG?MMA", listing)
+    moves = re.findall(r"\b(?:LDG|LDGSTS|STG)\.\S+", listing)
+    assert moves
+    assert all(".128" in move for move in moves), moves
 
 
 def walk(listing: str) -> tuple[int, int]:
@@ -54,6 +77,7 @@ def walk(listing: str) -> tuple[int, int]:
 
 
 COMPILE = """
+import json
 import sys
 import triton
 from triton.backends.compiler import GPUTarget
@@ -61,17 +85,18 @@ from triton.compiler import ASTSource
 from rmreader.kernels import triton_lstm
 
 kernel = getattr(triton_lstm, sys.argv[1])
-types = {"gates": "*fp16", "cells": "*fp16", "lengths": "*i64", "B": "i32", "T": "i32", "R": "i32"}
-types |= dict.fromkeys(("output", "h_before", "d_output", "d_inputs"), "*bf16")
-values = {"H": 100, "HP": 128, "HS": 104, "SAVE": True, "OUTPUT": True, "FINAL": True, "LOW": True, "FAST": True}
+types = {"lengths": "*i64"} | dict.fromkeys("BTRNG", "i32") | dict.fromkeys(("gates", "cells", "inputs"), "*fp16")
+types |= dict.fromkeys(("output", "h_before", "d_output", "d_inputs", "rows", "weights"), "*bf16")
+values = json.loads(sys.argv[3])
 names = [p.name for p in kernel.params]
 source = ASTSource(
     fn=kernel,
     signature={n: "constexpr" if n in values else types.get(n, "*fp32") for n in names},
     constexprs={(k,): values[n] for k, n in enumerate(names) if n in values},
-    attrs={(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if n not in values and n not in "BT"},
+    attrs={(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if n not in values and n not in "BTN"},
 )
-compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 1})
+options = {"num_warps": int(sys.argv[4]), "num_stages": 1}
+compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 open(sys.argv[2], "wb").write(compiled.asm["cubin"])
 print(compiled.metadata.shared)
 """

@@ -115,11 +115,12 @@ def test_an_lstm_that_sees_padding_is_caught(
     calls = itertools.count()
     true = lstm.bilstm
 
-    def blind(x: Tensor, lengths: Tensor, *rest: object) -> tuple[Tensor, Tensor]:
+    def blind(x: Tensor | list[Tensor], lengths: Tensor, *rest: object) -> tuple[Tensor, Tensor]:
         if LSTMS[next(calls) % len(LSTMS)] != which:
             return true(x, lengths, *rest)  # type: ignore[arg-type]
-        output, final = true(x, torch.full_like(lengths, x.shape[1]), *rest)  # type: ignore[arg-type]
-        return output * (torch.arange(x.shape[1]) < lengths[:, None])[:, :, None], final
+        steps = x.shape[1] if isinstance(x, Tensor) else x[0].shape[1]
+        output, final = true(x, torch.full_like(lengths, steps), *rest)  # type: ignore[arg-type]
+        return output * (torch.arange(steps) < lengths[:, None])[:, :, None], final
 
     monkeypatch.setattr(lstm, "bilstm", blind)
     assert padding_leak(network, examples) > CAUGHT

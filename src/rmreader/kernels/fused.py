@@ -6,7 +6,9 @@ of input and weights are one product each. Nothing here waits for the device, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -29,7 +31,7 @@ class Variant:
 
 
 def fused_bilstm(
-    x: Tensor,
+    x: Tensor | Sequence[Tensor],
     lengths: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
@@ -39,9 +41,10 @@ def fused_bilstm(
     variant: Variant = Variant(),  # noqa: B008
 ) -> tuple[Tensor, Tensor]:
     """``lstm.bilstm`` by the fused kernels; in bf16 mode the output is bfloat16. Padding may hold any finite number."""
-    with torch.autocast(x.device.type, enabled=False):
-        how = precision == "bf16", variant
-        output, final = _FusedBiLSTM.apply(x, lengths, weight_ih, weight_hh, bias, mask, *how)  # type: ignore[no-untyped-call]
+    parts = [x] if isinstance(x, Tensor) else x
+    with torch.autocast(parts[0].device.type, enabled=False):
+        low = precision == "bf16"
+        output, final = _FusedBiLSTM.apply(lengths, weight_ih, weight_hh, bias, mask, low, variant, *parts)  # type: ignore[no-untyped-call]
     return output, final
 
 
@@ -96,11 +99,35 @@ def _launch(kernel: Any, batch: int, hidden: int, low: bool, variant: Variant, *
 def _move(source: Tensor, mask: Tensor | None, target: Tensor, steps: int) -> None:
     """Rows of steps times their mask from one width to another: a wider target gets a 1 behind them, then zeros."""
     (rows, wide), width = source.shape, target.shape[1]
-    sizes, tile = (rows, steps, min(wide, width), wide, width), {"ROWS": 16, "COLUMNS": 128}
+    drop = source if mask is None else mask
+    tile = {"ROWS": 16, "COLUMNS": min(128, triton.next_power_of_2(width))}
+    apart = {"S": source.stride(0), "M": drop.stride(0), "R": target.stride(0)}
     grid = triton.cdiv(rows, tile["ROWS"]), triton.cdiv(width, tile["COLUMNS"])
-    drop = source if mask is None else mask.contiguous()
     with torch.cuda.device_of(source):  # type: ignore[no-untyped-call]
-        triton_lstm.move_rows[grid](source, drop, target, *sizes, MASKED=mask is not None, **tile)
+        triton_lstm.move_rows[grid](
+            source, drop, target, rows, steps, D=min(wide, width), W=width, MASKED=mask is not None, **apart, **tile
+        )
+
+
+def gate_tile(width: int) -> dict[str, int]:
+    """What one program of ``gate_inputs`` multiplies at a time, for rows of so many columns."""
+    return {"ROWS": 128, "COLUMNS": 64, "STEP": min(64, max(16, triton.next_power_of_2(width)))}
+
+
+def _gate_inputs(rows: Tensor, weights: Tensor) -> Tensor:
+    """The first columns of rows [N,·] times weights [G,·]ᵀ, in fp16, which cuBLAS has no product of bf16 for."""
+    inputs = rows.new_empty(len(rows), len(weights), dtype=torch.float16)
+    sizes = {"K": weights.shape[1], "R": rows.stride(0)}
+    tile = gate_tile(sizes["K"])
+    grid = triton.cdiv(len(weights), tile["COLUMNS"]), triton.cdiv(len(rows), tile["ROWS"])
+    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+        triton_lstm.gate_inputs[grid](rows, weights, inputs, *inputs.shape, **sizes, **tile, num_warps=4)
+    return inputs
+
+
+def _flat(x: Tensor) -> Tensor:
+    """[B,T,D] as rows [B·T,D]."""
+    return x.contiguous().view(-1, x.shape[-1])
 
 
 def _up(number: int, multiple: int) -> int:
@@ -111,7 +138,6 @@ class _FusedBiLSTM(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        x: Tensor,
         lengths: Tensor,
         w_ih: Tensor,
         w_hh: Tensor,
@@ -119,52 +145,72 @@ class _FusedBiLSTM(torch.autograd.Function):
         mask: Tensor | None,
         low: bool,
         variant: Variant,
+        *parts: Tensor,
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        (batch, steps, size), hidden = x.shape, w_hh.shape[-1]
+        (batch, steps), hidden, size = parts[0].shape[:2], w_hh.shape[-1], w_ih.shape[-1]
         operand = torch.bfloat16 if low else torch.float32
         lengths, w_hh, bias = lengths.contiguous(), w_hh.contiguous(), bias.contiguous()
+        mask = None if mask is None else mask[:, 0]
         # One row for each step: [x, 1, 0…; the h it starts from, forward; the same, backward]. All that the weights
         # meet, so that one product gives all their gradients (the bias's by the 1); widths as cuBLAS likes them.
         begin, stride = _up(size + 1, 8), _up(hidden, 8)
-        rows = x.new_empty(batch * steps, _up(begin + 2 * stride, 16), dtype=operand)
-        _move(x.contiguous().view(-1, size), mask, rows, steps)
+        rows = parts[0].new_empty(batch * steps, _up(begin + 2 * stride, 16), dtype=operand)
+        for part, (first, last) in zip(parts, _columns(parts), strict=True):
+            drop = None if mask is None else mask[:, first:last]
+            _move(_flat(part), drop, rows[:, first:] if last == size else rows[:, first:last], steps)
         w_rows = _interleaved(w_ih, begin, operand)
-        inputs = _product(rows[:, :begin], w_rows.t())
-        output, final = rows.new_empty(batch, steps, 2 * hidden), inputs.new_empty(batch, 2 * hidden)
+        # Gates lie within ±1, cells within ±T, and inputs beyond ±20 are as good as infinite: here fp16 has eight times
+        # the digits of bf16, and 1 - gate matters. The gates take the place of their inputs.
+        gates = _gate_inputs(rows, w_rows) if low else _product(rows[:, :begin], w_rows.t())
+        output, final = rows.new_empty(batch, steps, 2 * hidden), bias.new_empty(batch, 2 * hidden)
         save = any(ctx.needs_input_grad)
-        # Gates lie within ±1, cells within ±T: there fp16 keeps eight times the digits of bf16, and 1 - gate matters.
-        saved = torch.float16 if low else torch.float32
-        gates, cells = (torch.empty_like(like, dtype=saved) if save else like for like in (inputs, output))
-        tensors = (inputs, bias, w_hh, lengths, output, final, rows[:, begin:], gates, cells)
+        cells = torch.empty_like(output, dtype=gates.dtype) if save else output
+        tensors = (gates, bias, w_hh, lengths, output, final, rows[:, begin:], cells)
         sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save}
         _launch(triton_lstm.bilstm_forward, batch, hidden, low, variant, *tensors, **sizes)
         if save:
             ctx.save_for_backward(rows, w_rows, w_hh, lengths, gates, cells, mask)
-            ctx.low, ctx.variant, ctx.x_shape, ctx.x_dtype = low, variant, x.shape, x.dtype
+            ctx.low, ctx.variant, ctx.shape, ctx.columns = low, variant, (batch, steps), _columns(parts)
+            ctx.types = [part.dtype for part in parts]
         return output, final
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_output: Tensor | None, d_final: Tensor | None) -> tuple[Tensor | None, ...]:
         rows, w_rows, w_hh, lengths, gates, cells, mask = ctx.saved_tensors
-        (batch, steps, size), hidden = ctx.x_shape, w_hh.shape[-1]
+        (batch, steps), hidden, size = ctx.shape, w_hh.shape[-1], ctx.columns[-1][1]
         d_inputs = torch.empty_like(gates, dtype=rows.dtype)
         gradients = [cells if g is None else g.contiguous() for g in (d_output, d_final)]  # cells: then never read
         tensors = (*gradients, _reversed(w_hh), lengths, gates, cells, d_inputs)
         sizes = {"T": steps, "OUTPUT": d_output is not None, "FINAL": d_final is not None}
         _launch(triton_lstm.bilstm_backward, batch, hidden, ctx.low, ctx.variant, *tensors, **sizes)
 
-        d_x = d_ih = d_hh = d_bias = None
+        d_ih = d_hh = d_bias = None
+        d_parts: list[Tensor | None] = [None] * len(ctx.columns)
+        asked = [place for place in range(len(d_parts)) if ctx.needs_input_grad[7 + place]]
         with torch.autocast(gates.device.type, enabled=False):
-            if ctx.needs_input_grad[0]:
-                d_rows = _product(d_inputs, w_rows, ctx.x_dtype)
-                d_x = d_rows.new_empty(ctx.x_shape)
-                _move(d_rows, mask, d_x.view(-1, size), steps)
-            if any(ctx.needs_input_grad[2:5]):
+            if asked:
+                left = ctx.columns[asked[0]][0]
+                right = ctx.columns[asked[-1]][1] if asked[-1] < len(d_parts) - 1 else w_rows.shape[1]
+                wide = torch.float32 in [ctx.types[place] for place in asked]
+                d_rows = _product(d_inputs, w_rows[:, left:right], torch.float32 if wide else rows.dtype)
+                for place in asked:
+                    first, last = ctx.columns[place]
+                    d_part = d_rows.new_empty(batch, steps, last - first, dtype=ctx.types[place])
+                    drop = None if mask is None else mask[:, first:last]
+                    _move(d_rows[:, first - left : last - left], drop, d_part.view(-1, last - first), steps)
+                    d_parts[place] = d_part
+            if any(ctx.needs_input_grad[1:4]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin, stride = _up(size + 1, 8), _up(hidden, 8)
                 d_ih = _deinterleaved(d_w[..., :size])
                 d_bias = _deinterleaved(d_w[..., size : size + 1])[..., 0]
                 d_hh = _deinterleaved(torch.stack([d_w[d, :, begin + d * stride :][:, :hidden] for d in (0, 1)]))
-        return d_x, None, d_ih, d_hh, d_bias, None, None, None
+        return None, d_ih, d_hh, d_bias, None, None, None, *d_parts
+
+
+def _columns(parts: Sequence[Tensor]) -> list[tuple[int, int]]:
+    """Where each part's columns begin and end in x."""
+    ends = list(accumulate(part.shape[-1] for part in parts))
+    return list(zip([0, *ends], ends, strict=False))

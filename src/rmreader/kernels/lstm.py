@@ -4,6 +4,7 @@ fused one (Triton) for GPUs behind the same function."""
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -19,7 +20,7 @@ MAX_FUSED_HIDDEN = 128  # four [128, 128] bf16 matrices are 128 KB: what one mul
 
 
 def bilstm(
-    x: Tensor,
+    x: Tensor | Sequence[Tensor],
     lengths: Tensor,
     weight_ih: Tensor,
     weight_hh: Tensor,
@@ -30,21 +31,23 @@ def bilstm(
 ) -> tuple[Tensor, Tensor]:
     """Run x [B,T,D] through both directions; returns (output [B,T,2H], final [B,2H]) in the weights' type.
 
+    x may be given in parts, as they stand side by side: the fused kernel makes neither the whole nor a gradient that no
+    part needs.
     ``lengths`` [B] are at least 1 and at most T. Weights are [2,4H,D], [2,4H,H], [2,4H], gates in the order i, f, g, o.
     Direction 1 starts at each sequence's true last step. Outputs at padded steps are exactly 0; ``final`` is the
     forward state at the true last step beside the backward state at step 0. ``precision`` is that of the fused
     kernel's matrix products and of its ``output``; the plain path always computes in the weights' type.
     ``mask`` [B,1,D], without gradient of its own, is what every step of x is multiplied by: dropout.
     """
-    if kernel == "plain":
-        return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)
-    obstacle = why_not_fused(x, weight_hh)
-    if obstacle is None:
+    parts = [x] if isinstance(x, Tensor) else list(x)
+    obstacle = why_not_fused(parts[0], weight_hh)
+    if obstacle is None and kernel != "plain":
         from rmreader.kernels.fused import fused_bilstm
 
-        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision, mask)
+        return fused_bilstm(parts, lengths, weight_ih, weight_hh, bias, precision, mask)
     if kernel == "fused":
         raise UserError(f"network.lstm=fused: {obstacle}; use network.lstm=auto.")
+    x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
     return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)
 
 

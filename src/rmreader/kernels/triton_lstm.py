@@ -117,24 +117,45 @@ def _within(t, length):
 
 
 @triton.jit(do_not_specialize=["N", "T"])
-def move_rows(source, mask, target, N, T, D, S, R, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The first D of source [N,S], times mask [N/T,D] if MASKED, then 1, then zeros → target [N,R], in its type."""
+def move_rows(source, mask, target, N, T, D: tl.constexpr, S: tl.constexpr, M: tl.constexpr, W: tl.constexpr,
+              R: tl.constexpr, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
+    """D columns of source [N,·], times those of mask [N/T,·] if MASKED, then 1, then zeros → W columns of target [N,·],
+    in its type. Their rows are S, M and R apart: constants, so that rows of a good width move in wide pieces."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < N) & (column < D)
     value = tl.load(source + row * S + column, mask=inside, other=0.0).to(tl.float32)
     if MASKED:
-        value *= tl.load(mask + row // T * D + column, mask=inside, other=0.0).to(tl.float32)
+        value *= tl.load(mask + row // T * M + column, mask=inside, other=0.0).to(tl.float32)
     value = tl.where(column == D, 1.0, value)
-    tl.store(target + row * R + column, _round(value, target.dtype.element_ty), mask=(row < N) & (column < R))
+    tl.store(target + row * R + column, _round(value, target.dtype.element_ty), mask=(row < N) & (column < W))
+
+
+@triton.jit(do_not_specialize=["N"])
+def gate_inputs(rows, weights, inputs, N, G, K: tl.constexpr, R: tl.constexpr, ROWS: tl.constexpr,
+                COLUMNS: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
+    """K columns of rows [N,R] · weights [G,K]ᵀ → inputs [N,G] in fp16, cut off where they would become infinite."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    rows += row[:, None].to(tl.int64) * R
+    weights += column[None, :] * K
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for first in range(0, K, STEP):
+        k = first + tl.arange(0, STEP)
+        a = tl.load(rows + k[None, :], mask=(row[:, None] < N) & (k[None, :] < K), other=0.0)
+        b = tl.load(weights + k[:, None], mask=(column[None, :] < G) & (k[:, None] < K), other=0.0)
+        total = tl.dot(a.to(tl.float32), b.to(tl.float32), total) if INTERPRETED else tl.dot(a, b, total)
+    total = tl.minimum(tl.maximum(total, -65504.0), 65504.0)
+    place = row[:, None].to(tl.int64) * G + column[None, :]
+    tl.store(inputs + place, total.to(tl.float16), mask=(row[:, None] < N) & (column[None, :] < G))
 
 
 @triton.jit(do_not_specialize=["B", "T"])
-def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cells, B, T, R, H: tl.constexpr,
+def bilstm_forward(gates, bias, w, lengths, output, final, h_before, cells, B, T, R, H: tl.constexpr,
                    HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, LOW: tl.constexpr,
                    FAST: tl.constexpr):  # fmt: skip
-    """inputs [B,T,2,H,4] → output [B,T,2,H], 0 at padding, final [B,2,H]; for backward gates, cells, h_before (2·HS of
-    rows of R)."""
+    """The gates' inputs [B,T,2,H,4] → output [B,T,2,H], 0 at padding, final [B,2,H]; for backward the gates in place of
+    their inputs, cells, and h_before (2·HS of rows of R)."""
     P: tl.constexpr = HP // 16
     d = tl.program_id(1)
     step = 1 - 2 * d
@@ -151,24 +172,23 @@ def bilstm_forward(inputs, bias, w, lengths, output, final, h_before, gates, cel
     gate = tl.arange(0, 4)[None, None, None, None, None, :]
     b = tl.load(bias + d * 4 * H + gate * H + unit[:, :, :, :, :, None], mask=real[:, :, :, :, :, None], other=0.0)
     wide = (first * (8 * H) + (d * 4 * H + unit * 4))[:, :, :, :, :, None] + gate
-    inputs += wide
+    gates += wide
     output += first * (2 * H) + d * H + unit
     if SAVE:
-        gates += wide
         cells += first * (2 * H) + d * H + unit
         h_before += (first + step) * R + d * HS + unit
 
     h = tl.zeros((4, 8, P, 2, 2), tl.float32)
     c = tl.zeros((4, 8, P, 2, 2), tl.float32)
     t = tl.where(d == 0, 0, longest - 1)
-    x = tl.load(inputs + t * (8 * H), mask=(real & (t < length))[:, :, :, :, :, None], other=0.0)
+    x = tl.load(gates + t * (8 * H), mask=(real & (t < length))[:, :, :, :, :, None], other=0.0)
     done = 0
     while done < longest:  # not `for`: Triton moves a for loop's kept operands back into shared memory
         ahead = t + step
         coming = real & _within(ahead, length)
-        x_ahead = tl.load(inputs + ahead * (8 * H), mask=coming[:, :, :, :, :, None], other=0.0)
+        x_ahead = tl.load(gates + ahead * (8 * H), mask=coming[:, :, :, :, :, None], other=0.0)
         v = _tile(_round(h, tl.bfloat16 if LOW else tl.float32), HP)
-        xi, xf, xg, xo = _separate(x + b)
+        xi, xf, xg, xo = _separate(x.to(tl.float32) + b)
         i = _sigmoid(_state(_times(wi, v, _tile(xi, HP), w, 0, H, HP, LOW), HP), FAST)
         f = _sigmoid(_state(_times(wf, v, _tile(xf, HP), w, 1, H, HP, LOW), HP), FAST)
         g = _tanh(_state(_times(wg, v, _tile(xg, HP), w, 2, H, HP, LOW), HP), FAST)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from rmreader.kernels.embedding import embedding
 from rmreader.kernels.lstm import Kernel
 from rmreader.model.lstm import BiLSTM
+from rmreader.model.precision import product_type
 
 
 class CharacterEncoder(nn.Module):
@@ -20,5 +21,6 @@ class CharacterEncoder(nn.Module):
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
         """characters [W, c], lengths [W] -> [W, 2·size]: forward at the true last character, backward at the first."""
         final: Tensor
-        _, final = self.lstm(embedding(self.embedding.weight, characters), lengths)
+        letters = self.embedding.weight
+        _, final = self.lstm(embedding(letters, characters, product_type(letters)), lengths)
         return final

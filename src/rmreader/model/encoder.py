@@ -12,6 +12,7 @@ from rmreader.data.batch import Batch
 from rmreader.model.characters import CharacterEncoder
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.mix import ScalarMix
+from rmreader.model.precision import product_type
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Encoder(nn.Module):
         """What is the same wherever a word stands, each [W, …]: its vector and its character states."""
         words = batch.words
         if self.words is None:
-            vectors = words.vectors.to(self._dtype())
+            vectors = words.vectors.to(product_type(self.lstm.weight_ih))
         else:  # in full precision, since the gradients of all places where a word stands are added up
             vectors = words.vectors.to(self.lstm.weight_ih.dtype) + self.words(words.trainable)
         if self.characters is None:
@@ -100,22 +101,17 @@ class Encoder(nn.Module):
 
     def _inputs(
         self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, layers: Tensor | None
-    ) -> Tensor:
-        """The input vectors x of one text, [B, T, width]; rows [B, T] are those of its words."""
+    ) -> list[Tensor]:
+        """The parts of the input vectors x of one text, each [B, T, ·]; rows [B, T] are those of its words."""
         parts = [_rows(table, rows) for table in words]
         if match is not None:
-            parts.append(match[:, :, None])
+            parts.append(match[:, :, None].to(words[0].dtype))
         if self.pos is not None and self.ner is not None:
             pos, ner = _given(tags).unbind(dim=-1)
             parts += [self.pos(pos), self.ner(ner)]
         if self.mix is not None:
             parts.append(self.mix(_given(layers)))
-        return torch.cat([part.to(self._dtype()) for part in parts], dim=-1)
-
-    def _dtype(self) -> torch.dtype:
-        """The type of input vectors: that of the products with them."""
-        kind = self.lstm.weight_ih.device.type
-        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.lstm.weight_ih.dtype
+        return parts
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:

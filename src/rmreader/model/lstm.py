@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -27,11 +29,14 @@ class BiLSTM(nn.Module):
                     nn.init.orthogonal_(gate)
             self.bias[:, hidden : 2 * hidden] = 1.0  # remember, until taught to forget
 
-    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """x [B, T, D], lengths [B] -> every state [B, T, 2H] (0 at padding) and the two final ones [B, 2H]."""
-        precision: Precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
+    def forward(self, x: Tensor | Sequence[Tensor], lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, T, D] (or parts of it side by side), lengths [B] -> every state [B, T, 2H] (0 at padding) and the two
+        final ones [B, 2H]."""
+        first = x if isinstance(x, Tensor) else x[0]
+        precision: Precision = "bf16" if torch.is_autocast_enabled(first.device.type) else "fp32"
         weights = self.weight_ih, self.weight_hh, self.bias
-        return bilstm(x, lengths, *weights, self.kernel, precision, self.drop.mask(x))
+        mask = self.drop.mask(first, len(first), self.weight_ih.shape[2])
+        return bilstm(x, lengths, *weights, self.kernel, precision, mask)
 
     def extra_repr(self) -> str:
         """The sizes, for print(network)."""
