@@ -170,50 +170,73 @@ def breakdown(size: int, overrides: Sequence[str], steps: int = 3) -> list[dict[
     return kernels
 
 
-def member(seconds: float, size: int, overrides: Sequence[str]) -> None:
-    """One of several trainings at once: gets ready, waits for a line, then replays steps for so long."""
+def member(size: int, overrides: Sequence[str]) -> None:
+    """One of several trainings at once: gets ready, then replays steps for as many seconds as each line asks for."""
     batches = [invent(size, seed) for seed in range(3)]
     _, act = stepper(overrides)
     for batch in batches:
         act(batch)
     torch.cuda.synchronize()
     print("ready", flush=True)
-    sys.stdin.readline()
-    began, done = time.perf_counter(), 0
-    bad = torch.zeros((), device=DEVICE)
-    while time.perf_counter() - began < seconds:
-        for batch in batches:
-            bad += act(batch)["measures"][0]
-        torch.cuda.synchronize()
-        done += len(batches)
-    print(json.dumps({"ms": 1e3 * (time.perf_counter() - began) / done, "bad": bad.item() / done}))
+    for line in sys.stdin:
+        bad, done, began = torch.zeros((), device=DEVICE), 0, time.perf_counter()
+        while time.perf_counter() - began < float(line):
+            for batch in batches:
+                bad += act(batch)["measures"][0]
+            torch.cuda.synchronize()
+            done += len(batches)
+        ms = 1e3 * (time.perf_counter() - began) / done
+        print(json.dumps({"ms": ms, "bad": bad.item() / done}), flush=True)
 
 
-def members(count: int, size: int, compiled: bool, share: int, seconds: float = 4.0) -> dict[str, Any]:
-    """So many trainings side by side, each on at most ``share`` % of the multiprocessors: ms a step of each."""
-    command = [sys.executable, __file__, "--member", str(seconds), "--batch", str(size), *["--compile"] * compiled]
-    environment = {**os.environ, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-    running = [subprocess.Popen(command, **pipes) for _ in range(count)]
-    for process in running:
-        assert process.stdout is not None
-        while process.stdout.readline() not in ("ready\n", ""):
-            pass
-    answers = []
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in running:
-        answers.append(process.communicate()[0].strip().splitlines())
-    found = [json.loads(lines[-1]) for lines in answers if lines]
-    row = {"members": count, "share": share, "finished": len(found), "ms": statistics.median(f["ms"] for f in found)}
-    row["bad"] = max(f["bad"] for f in found)
+class Crowd:
+    """So many trainings side by side, each on at most ``share`` % of the multiprocessors; idle until asked to run."""
+
+    def __init__(self, count: int, share: int, size: int, compiled: bool) -> None:
+        self.count, self.share = count, share
+        command = [sys.executable, __file__, "--member", "--batch", str(size), *["--compile"] * compiled]
+        environment = {**os.environ, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+        self.processes = [subprocess.Popen(command, **pipes) for _ in range(count)]
+
+    def wait(self) -> None:
+        for process in self.processes:
+            while process.stdout.readline() not in ("ready\n", ""):  # type: ignore[union-attr]
+                pass
+
+    def run(self, seconds: float) -> tuple[float, float]:
+        """Milliseconds of a step, the slowest member's, and the greatest part of steps that were not finite."""
+        for process in self.processes:
+            print(seconds, file=process.stdin, flush=True)
+        found = [json.loads(process.stdout.readline()) for process in self.processes]  # type: ignore[union-attr]
+        return max(f["ms"] for f in found), max(f["bad"] for f in found)
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.communicate()
+
+
+def members(crowds: Sequence[tuple[int, int]], size: int, compiled: bool, seconds: float = 2.0) -> list[dict[str, Any]]:
+    """Trainings side by side, each crowd in turn, three times; so many at once, each on at most so much of the GPU."""
+    running = [Crowd(count, share, size, compiled) for count, share in crowds]
+    for crowd in running:
+        crowd.wait()
+    found = [[crowd.run(seconds) for crowd in running] for _ in range(3)]
+    for crowd in running:
+        crowd.close()
     mps = "under MPS" if Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")).exists() else "without MPS"
-    each = f"{row['ms']:.2f} ms a step each, {row['ms'] / count:.2f} a member's step"
-    wrong = f"; {100 * row['bad']:.0f} % OF THE STEPS NOT FINITE" if row["bad"] else ""
-    print(f"{count:2} at once {mps}, at most {share:3} % of the GPU each: {each}{wrong}", flush=True)
-    return row
+    print(f"\ntrainings at once {mps}, batch {size}: the slowest member's step, median of three turns")
+    rows: list[dict[str, Any]] = []
+    for crowd, turns in zip(running, zip(*found, strict=True), strict=True):
+        row = {"members": crowd.count, "share": crowd.share, "ms": statistics.median(ms for ms, _ in turns)}
+        rows.append(row)
+        row |= {"turns": [ms for ms, _ in turns], "bad": max(bad for _, bad in turns)}
+        row["ratio"] = row["ms"] / rows[0]["ms"]
+        wrong = f"  {100 * row['bad']:.0f} % OF THE STEPS NOT FINITE" if row["bad"] else ""
+        who = f"{crowd.count:2} at once, at most {crowd.share:3} % of the GPU each"
+        turns_ms = ", ".join(f"{ms:.2f}" for ms in row["turns"])
+        print(f"{who}:{row['ms']:8.2f} ms{row['ratio']:7.2f}x  ({turns_ms}){wrong}", flush=True)
+    return rows
 
 
 def main() -> int:
@@ -225,7 +248,7 @@ def main() -> int:
     parser.add_argument("--share", default="100,25", help="most of the GPU that a training may take, in %%, if several")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    parser.add_argument("--member", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--member", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("benchmarks/step.py: no GPU here.", file=sys.stderr)
@@ -233,17 +256,15 @@ def main() -> int:
     sizes = [int(size) for size in options.batch.split(",")]
     ways = WAYS | (COMPILED if options.compile else {})
     fastest = list(ways.values())[-1]
-    if options.member is not None:
-        member(options.member, sizes[0], fastest)
+    if options.member:
+        member(sizes[0], fastest)
         return 0
     ways = {name: way for name, way in ways.items() if options.only in name}
     rows = [row for size in sizes for row in table(size, ways, options.repeats)]
     kernels = breakdown(sizes[0], fastest)
-    crowd = [
-        members(count, sizes[0], options.compile, share)
-        for count in map(int, filter(None, options.members.split(",")))
-        for share in ([100] if count == 1 else map(int, options.share.split(",")))
-    ]
+    counts, shares = ([int(n) for n in text.split(",") if n] for text in (options.members, options.share))
+    crowds = [(count, share) for count in counts for share in (shares if count > 1 else [100])]
+    crowd = members(crowds, sizes[0], options.compile) if crowds else []
     print(f"\n{torch.cuda.get_device_name()}, torch {torch.__version__}")
     if options.json:
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
