@@ -51,8 +51,11 @@ def test_variants_are_run_with_every_seed() -> None:
     made = variants(["dot:network.attention=dot", "deep: network.blocks=4, network.hidden=50"], 2)
     assert [member.name for member in made] == ["dot-seed-1", "dot-seed-2", "deep-seed-1", "deep-seed-2"]
     assert made[3].overrides == ("network.blocks=4", "network.hidden=50", "training.seed=2")
-    with pytest.raises(UserError, match="NAME:KEY=VALUE"):
-        variants(["network.blocks=2"], 1)
+    listed = variants(["slow:training.betas=[0.9, 0.99],training.rate=1e-4"], 1)
+    assert listed[0].overrides == ("training.betas=[0.9, 0.99]", "training.rate=1e-4", "training.seed=1")
+    for bad in ("network.blocks=2", "../out:network.blocks=2", "[red]:network.blocks=2", ":network.blocks=2"):
+        with pytest.raises(UserError, match="NAME:KEY=VALUE"):
+            variants([bad], 1)
 
 
 def test_two_members_of_one_name_are_refused(run_members: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,7 @@ def members(
         int,
         typer.Option(help="Most of the GPU for each, in %, under MPS; 0 is what suits their number.", min=0, max=100),
     ] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; else the GPU, where there is one.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from every member's last checkpoint.")] = False,
     json: Json = False,
 ) -> None:
@@ -41,16 +43,17 @@ def members(
     settings = load_recipe(recipe, overrides or ())
     for member in chosen:  # a mistake in any of them is told before the first one starts
         load_recipe(recipe, [*(overrides or ()), *member.overrides])
-    shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev)]
+    shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev), *(["--device", device] if device else [])]
     outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share)
     if json:
-        emit_json([{"name": o.name, "status": o.status, "seconds": o.seconds, "scores": o.scores} for o in outcomes])
+        emit_json([dataclasses.asdict(outcome) for outcome in outcomes])
     else:
-        rows = [
-            (o.name, "failed" if o.status else "done", data, score["exact_match"], score["f1"], round(o.seconds))
-            for o in outcomes
-            for data, score in (o.scores or {"": {"exact_match": 0.0, "f1": 0.0}}).items()
-        ]
+        rows: list[tuple[object, ...]] = []
+        for o in outcomes:
+            state = "failed" if o.status else "done"
+            for data, score in (o.scores or {"–": {}}).items():
+                numbers = (score.get(name, "–") for name in ("exact_match", "f1"))
+                rows.append((o.name, state, data, *numbers, round(o.seconds)))
         table(rows, ("member", "state", "data", "EM", "F1", "seconds"))
     for outcome in outcomes:
         if outcome.status:

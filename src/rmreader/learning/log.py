@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ class Log:
     def write(self, event: str, step: int, **fields: Any) -> None:
         """Record an event; it is in the file when this returns."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"event": event, "step": step, **fields}) + "\n")
+            file.write(json.dumps({"event": event, "step": step, **_finite(fields)}, allow_nan=False) + "\n")
         if self._board is not None:
             for name, value in _numbers(event, fields):
                 self._board.add_scalar(name, value, step)
@@ -39,8 +40,18 @@ class Log:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of a log; a last line cut off by a kill is left out."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+    return [_event(path, number, line) for number, line in enumerate(lines[:-1], 1)]
+
+
+def _event(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+        if isinstance(event, dict) and isinstance(event["step"], int):
+            return event
+    except (ValueError, KeyError):
+        pass
+    raise UserError(f"{path}: line {number} is no event of a run; remove the line, or the file.")
 
 
 def rewind(path: Path, step: int) -> None:
@@ -72,6 +83,15 @@ def say(sentence: str) -> None:
     from rich.console import Console
 
     Console(stderr=True, highlight=False).print(sentence, markup=False, soft_wrap=True)
+
+
+def _finite(value: Any) -> Any:
+    """Plain data with null for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:

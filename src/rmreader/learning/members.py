@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,11 +68,13 @@ def variants(descriptions: Sequence[str], count: int) -> list[Member]:
     members = []
     for description in descriptions:
         name, colon, settings = description.partition(":")
-        if not colon or not name.strip():
+        if not colon or not re.fullmatch(r"\w[\w.+-]*", name.strip()):
             raise UserError(
-                f"--vary {description!r}: write it as NAME:KEY=VALUE, for example dot:network.attention=dot."
+                f"--vary {description!r}: write it as NAME:KEY=VALUE, for example dot:network.attention=dot; a name is "
+                "made of letters, digits and . + - _."
             )
-        changes = tuple(part.strip() for part in settings.split(",") if part.strip())
+        parts = re.split(r",(?![^\[]*\])", settings)  # not at the commas of a list
+        changes = tuple(part.strip() for part in parts if part.strip())
         for member in seeds(count):
             members.append(Member(f"{name.strip()}-{member.name}", (*changes, *member.overrides)))
     return members
@@ -95,7 +99,7 @@ def train_members(
         raise UserError("two members have the same name; give each its own.")
     waiting, running, done = list(members), dict[str, _Process](), list[Outcome]()
     share = share or (_SHARE if min(at_once or len(members), len(members)) >= _MANY else 100)
-    with _mps(), _view(recipe, members, out) as show:
+    with _mps(), _terminated_like_interrupted(), _view(recipe, members, out) as show:
         try:
             while waiting or running:
                 while waiting and (not at_once or len(running) < at_once):
@@ -109,7 +113,7 @@ def train_members(
                         done.append(process.outcome())
                         del running[process.member.name]
                 show(running, done)
-        except KeyboardInterrupt:
+        except BaseException:
             for process in running.values():  # each finishes its step, writes a checkpoint and leaves
                 process.popen.send_signal(signal.SIGTERM)
             for process in running.values():
@@ -158,6 +162,23 @@ def last_scores(out: Path) -> dict[str, dict[str, float]]:
         if event.get("scores"):
             return dict(event["scores"])
     return {}
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Within, SIGTERM does what Ctrl-C does: it stops the members too, who are in sessions of their own."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

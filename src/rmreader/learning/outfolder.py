@@ -6,7 +6,9 @@ reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were ski
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -31,7 +33,7 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
     places = {"run": _RUN, "last": checkpoint.MANIFEST, "best": readerfolder.MANIFEST}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder for the run.")
-    held = [name for name in (*places, "log.jsonl") if (out / name).exists() or (out / f"{name}.new").exists()]
+    held = [name for name in (*places, "log.jsonl") if any((out / f"{name}{s}").exists() for s in ("", ".new", ".old"))]
     if held and not resume:
         raise UserError(f"{out}: already holds a run; add --resume to go on with it, or give another folder.")
     out.mkdir(parents=True, exist_ok=True)
@@ -39,9 +41,45 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
         for note in checkpoint.settle(out / name, manifest):
             say(note)
     if not (out / "run").exists():
+        if left := [f"{name}/" for name in ("last", "best") if (out / name).exists()]:
+            raise UserError(
+                f"{out}: holds {' and '.join(left)} but not run/, which says what was trained; restore it, or give "
+                "another folder."
+            )
         return False
     _same_run(out, recipe, train_sha256)
     return True
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Within, no other process trains into this folder; a folder that is made for it and stays empty is removed."""
+    made = not out.exists()
+    if made:
+        out.mkdir(parents=True)
+    with contextlib.ExitStack() as leave:
+        if out.is_dir():  # else ``claim`` says what is wrong
+            descriptor = os.open(out, os.O_RDONLY)
+            leave.callback(os.close, descriptor)
+            _lock(out, descriptor)
+        try:
+            yield
+        finally:
+            if made:
+                with contextlib.suppress(OSError):  # not empty
+                    out.rmdir()
+
+
+def _lock(out: Path, descriptor: int) -> None:
+    """Held until the descriptor is closed, by whatever end; not everywhere can be locked, and then nothing is."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"{out}: another process is training into it; wait for it, or give another folder.") from None
+    except (ImportError, OSError):
+        pass
 
 
 def record(out: Path, recipe: Recipe, lexicon: Lexicon, train_sha256: str) -> None:

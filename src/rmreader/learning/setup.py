@@ -17,6 +17,7 @@ from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed, split
+from rmreader.learning.log import say
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
 from rmreader.model.network import Network
@@ -59,8 +60,10 @@ def prepare(
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     extras = Extras(recipe.inputs, device, cache_dir)
-    encoded = encode_file(train_path, cache_dir)
-    dev = encode_file(dev_path, cache_dir) if dev_path else None
+    encoded = _read(train_path, cache_dir)
+    dev = _read(dev_path, cache_dir) if dev_path else None
+    if dev is not None and not len(dev):
+        raise UserError(f"{dev_path}: has no question to report scores on; leave --dev out, or mend the file.")
     learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training))
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
@@ -72,8 +75,6 @@ def prepare(
     elif not recipe.training.init:
         also = [*encoded.vocabulary, *(dev.vocabulary if dev else ())]
         lexicon = Lexicon.build(word_counts(learned), recipe.inputs, also)
-    if not found:
-        outfolder.record(out, recipe, lexicon, train_sha256)
     torch.manual_seed(recipe.training.seed)
     network = readerfolder.make_network(recipe, lexicon, extras.shape, extras.tuned)
     if weights is not None:
@@ -81,6 +82,8 @@ def prepare(
             # from a reader with frozen vectors: their encoder begins as it is
             weights |= {f"contextual.{name}": tensor for name, tensor in network.contextual.state_dict().items()}
         readerfolder.load_weights(network, weights, f"training.init={recipe.training.init}")
+    if not found:
+        outfolder.record(out, recipe, lexicon, train_sha256)
     graphs = device.type == "cuda" and recipe.training.graphs
     pad = Padding(**_SHAPES, characters=lexicon.max_characters) if graphs else None
     reinforced = recipe.training.objective != "ml"
@@ -101,6 +104,16 @@ def prepare(
     )
 
 
+def _read(path: Path, cache_dir: str | Path | None) -> Encoded:
+    """The questions of a file, and a sentence on each of the first that had to be left out."""
+    encoded = encode_file(path, cache_dir)
+    for problem in encoded.problems[:3]:
+        say(f"skipped: {problem}")
+    if len(encoded.problems) > 3:
+        say(f"skipped: {len(encoded.problems):,} rows in all; `rmreader data check` lists them.")
+    return encoded
+
+
 def split_seed(training: Training) -> int:
     """The seed that chooses the held-out articles."""
     return training.seed if training.holdout_seed < 0 else training.holdout_seed
@@ -111,7 +124,9 @@ def pick_device(name: str | None) -> torch.device:
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
-        raise UserError(f"--device {name}: no such device; take cpu, cuda or cuda:N.") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: there is no training on it; take cpu, cuda or cuda:N.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
     return device

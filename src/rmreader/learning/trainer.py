@@ -28,7 +28,7 @@ from rmreader.errors import UserError
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.evaluate import Scores, evaluate
 from rmreader.learning.log import Log, Show, live, rewind, say
-from rmreader.learning.outfolder import Stop, stop_on_signals
+from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
@@ -76,6 +76,8 @@ class TrainResult:
     """Best F1 on the held-out articles; None without them."""
     dev: Scores | None
     """Scores of ``best`` on the dev file, if one was given."""
+    again: bool = False
+    """The run had ended before; its reader is as it was found."""
 
 
 def train(
@@ -95,11 +97,11 @@ def train(
     Everything that is chosen is chosen on held-out articles of the training file. The dev file is only reported on: at
     the end, and with ``curve`` at every evaluation too.
     """
-    setup = prepare(
-        recipe, Path(train_path), Path(dev_path) if dev_path else None, Path(out), resume, device, cache_dir
-    )
-    with stop_on_signals() as stop:
-        return Run(setup, tensorboard, curve).go(stop)
+    paths = Path(train_path), Path(dev_path) if dev_path else None, Path(out)
+    with alone(paths[2]):
+        setup = prepare(recipe, *paths, resume, device, cache_dir)
+        with stop_on_signals() as stop:
+            return Run(setup, tensorboard, curve).go(stop)
 
 
 class Run:
@@ -123,10 +125,13 @@ class Run:
             self.learner.load(tensors)
             self.state = State.from_tree(tree)
             self.saved = self.state.step
+        self.again = self.state.ended
+        self._restore_best()
         rewind(self.out / "log.jsonl", self.state.step)
         self.log = Log(self.out / "log.jsonl", tensorboard)
         self.waiting: list[tuple[int, NDArray[Any], Tensor]] = []  # measures not yet read from the device
         self.window: list[NDArray[Any]] = []  # measures not yet in the log
+        self.shown = ""  # beside the progress bar
 
     def go(self, stop: Stop) -> TrainResult:
         """Learn until the end or until asked to stop, then report."""
@@ -138,8 +143,9 @@ class Run:
         try:
             with live(self.total) as show:
                 self._learn(stop, show)
-                if self.state.ended:
-                    return self._finish()
+                show(self.state.step, self.shown)
+            if self.state.ended:
+                return self._finish()
         finally:
             torch.use_deterministic_algorithms(before)
             self.log.close()
@@ -239,7 +245,8 @@ class Run:
             "train", state.step, epoch=state.step / self.per_epoch, rate=rate, questions_per_second=speed, **measures
         )
         scores = "".join(f" · {name} F1 {score['f1']:.2f}" for name, score in state.selected.items())
-        show(state.step, f"loss {measures['loss']:.3f} · {speed:.0f} questions/s{scores}")
+        self.shown = f"loss {measures['loss']:.3f} · {speed:.0f} questions/s{scores}"
+        show(state.step, self.shown)
 
     def _evaluate(self) -> None:
         """Score the kept weights on the held-out articles, decide by it, and log what was learned since last time."""
@@ -285,6 +292,21 @@ class Run:
         checkpoint.save_checkpoint(self.out / "last", self.learner.tensors(), dataclasses.asdict(self.state))
         self.saved = self.state.step
 
+    def _restore_best(self) -> None:
+        """Make the reader again from the checkpoint, where its folder was lost and the checkpoint has its weights."""
+        state = self.state
+        wanted = state.selection.best_step if self.setup.selection is not None else state.evaluated
+        if (self.out / "best").exists() or not state.evaluated:
+            return
+        if wanted == state.step:
+            self._keep(self.learner.kept.state_dict(), state.selected)
+            say(f"{self.out / 'best'}: was lost, and is made again from last/.")
+        elif self.setup.selection is not None or state.ended:
+            raise UserError(
+                f"{self.out / 'best'}: is lost, and last/ has the weights of step {state.step}, not of step {wanted}, "
+                "the best; restore the folder, or train again."
+            )
+
     def _finish(self) -> TrainResult:
         """Report what was kept, from the files themselves, on dev."""
         dev = None
@@ -292,10 +314,11 @@ class Run:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dataclasses.asdict(dev)}
-            self._keep(network.state_dict(), scores)
+            if not self.again:
+                self._keep(network.state_dict(), scores)
             self.log.write("end", self.state.step, scores=scores)
             say(f"{self.out / 'best'}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")
-        return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev)
+        return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev, self.again)
 
     def _best_f1(self) -> float | None:
         return self.state.selection.best if self.state.selection.best >= 0 else None

@@ -1,0 +1,133 @@
+"""What is in a run's folder is never lost, mixed up or passed over in silence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmreader.config import save_recipe
+from rmreader.errors import UserError
+from rmreader.learning.log import read_log
+from rmreader.learning.outfolder import alone
+from rmreader.learning.trainer import TrainResult, train
+
+
+@pytest.fixture
+def go(tiny: Any, tmp_path: Path) -> Any:
+    def run(*overrides: str, data: str = "train.json", dev: str | None = None, **more: Any) -> TrainResult:
+        recipe = tiny.recipe("training.epochs=1", *overrides)
+        dev_path = None if dev is None else tiny.folder / dev
+        return train(
+            recipe, tiny.folder / data, dev_path, tmp_path / "out", device="cpu", cache_dir=tiny.folder, **more
+        )
+
+    return run
+
+
+def manifest(result: TrainResult) -> dict[str, Any]:
+    about: dict[str, Any] = json.loads((result.best / "reader.json").read_text(encoding="utf-8"))
+    return about
+
+
+def test_two_trainings_do_not_share_a_folder(go: Any, tmp_path: Path) -> None:
+    with alone(tmp_path / "out"), pytest.raises(UserError, match="another process"):
+        go()
+    assert not (tmp_path / "out").exists()  # nothing was written, so nothing is left
+    go()
+    go(resume=True)
+
+
+def test_resuming_what_has_ended_leaves_the_reader_as_it_is(go: Any) -> None:
+    first = go(dev="dev.json")
+    changed = manifest(first) | {"temperature": 0.3}
+    (first.best / "reader.json").write_text(json.dumps(changed), encoding="utf-8")
+    again = go(dev="dev.json", resume=True)
+    assert (first.again, again.again) == (False, True)
+    assert again.dev == first.dev
+    assert manifest(again) == changed
+
+
+def test_a_lost_reader_is_made_again_from_the_checkpoint_or_told_of(
+    go: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = go("training.holdout=0", "training.schedule=anneal").best / "weights.safetensors"
+    before = weights.read_bytes()
+    shutil.rmtree(tmp_path / "out" / "best")
+    go("training.holdout=0", "training.schedule=anneal", resume=True)
+    assert weights.read_bytes() == before
+    assert "made again from last/" in capsys.readouterr().err
+
+
+def test_without_run_nothing_is_resumed(go: Any, tmp_path: Path) -> None:
+    go()
+    shutil.rmtree(tmp_path / "out" / "run")
+    with pytest.raises(UserError, match="holds last/ and best/ but not run/"):
+        go(resume=True)
+
+
+def test_a_network_that_cannot_be_made_leaves_no_run_behind(go: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        go("training.init=/nowhere")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_log_that_is_none_is_named_with_its_line(go: Any, tmp_path: Path) -> None:
+    go()
+    log = tmp_path / "out" / "log.jsonl"
+    log.write_text(log.read_text(encoding="utf-8") + "no event\n", encoding="utf-8")
+    count = len(log.read_text(encoding="utf-8").splitlines())
+    with pytest.raises(UserError, match=rf"log.jsonl: line {count} "):
+        go(resume=True)
+
+
+def test_rows_that_are_left_out_are_named(
+    tiny: Any, go: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads((tiny.folder / "train.json").read_text(encoding="utf-8"))
+    data["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] = 10**6
+    (tiny.folder / "spoiled.json").write_text(json.dumps(data), encoding="utf-8")
+    go(data="spoiled.json")
+    assert "skipped: " in capsys.readouterr().err
+    (tiny.folder / "none.json").write_text('{"data": []}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"none.json: has no question"):
+        go(dev="none.json", resume=True)
+
+
+def test_no_number_in_the_log_is_none_of_json(go: Any, tmp_path: Path) -> None:
+    go()
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines():
+        json.loads(line, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("device", ["meta", "mps", "nonsense"])
+def test_devices_that_cannot_train_are_refused(tiny: Any, tmp_path: Path, device: str) -> None:
+    with pytest.raises(UserError, match="take cpu, cuda"):
+        train(tiny.recipe(), tiny.folder / "train.json", None, tmp_path / "out", device=device)
+
+
+def test_terminating_all_terminates_each_member(tiny: Any, tmp_path: Path) -> None:
+    save_recipe(tiny.recipe("training.epochs=10000"), tmp_path / "recipe.yaml")
+    words = ["members", str(tmp_path / "recipe.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
+    words += ["--device", "cpu", "--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
+    log = tmp_path / "out" / "seed-1" / "log.jsonl"
+    with subprocess.Popen([sys.executable, "-m", "rmreader", *words], stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while not (log.exists() and read_log(log)):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 130
+    assert "stopped after step" in (log.parent / "console.log").read_text(encoding="utf-8")  # the member too
