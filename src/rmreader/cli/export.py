@@ -71,8 +71,11 @@ def average(
     """One reader whose weights are the mean of several, all trained from the same start, say with other seeds."""
     from rmreader.learning.average import average as write_average
     from rmreader.reading.folder import open_folder
+    from rmreader.reading.outfile import folder_to_write
 
-    temperature = write_average([open_folder(reader).path for reader in readers], out)
+    folders = [open_folder(reader).path for reader in readers]
+    folder_to_write(out, *folders)
+    temperature = write_average(folders, out)
     note(
         f"{out}: the mean of {len(readers)} readers, not measured yet. Its temperature, {temperature:.3f}, is the mean "
         "of theirs; rmreader calibrate fits it anew, on questions that none of them learned from."

@@ -22,6 +22,7 @@ from rmreader.reading.folder import MANIFEST, WEIGHTS, Folder, open_folder
 from rmreader.reading.graph import Layers, Weights, network
 from rmreader.reading.inputs import character_states, session
 from rmreader.reading.onnxfile import FLOAT, Graph
+from rmreader.reading.outfile import file_to_write, folder_to_write, write_whole
 from rmreader.reading.reader import Reader
 from rmreader.reading.spans import log_softmax
 from rmreader.text.lexicon import Lexicon
@@ -51,13 +52,14 @@ def export_onnx(name_or_path: str | Path, out: Path) -> float:
     ``B1`` [m, m], ``E2``, … unnormalised.
     """
     folder = open_folder(name_or_path)
+    real = file_to_write(out, folder.path)
     if (obstacle := why_torch(folder)) is not None:
         raise UserError(f"{folder.path}: a reader with {obstacle} cannot be exported; it runs in torch alone.")
     inputs = folder.recipe.inputs
     extras = Extras(folder, folder.weights(), int8=False) if inputs.tags or inputs.contextual else None
     model = whole_graph(folder)
     difference = check(folder, model, extras)
-    _write(out, model)
+    write_whole(real, model)
     return difference
 
 
@@ -184,28 +186,33 @@ def shrink(
     folder = open_folder(name_or_path)
     if precision == "int8" and data is None:
         raise UserError("8-bit products need --data, a file of questions with answers, to show what they cost.")
-    if out.exists():
-        raise UserError(f"{out}: there already; remove it or choose another place.")
-    new = out.with_name(f"{out.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
+    new = folder_to_write(out, folder.path)
+    try:
+        loss = _shrink(folder, new, weights, precision, data)
+        os.rename(new, out)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return loss
+
+
+def _shrink(folder: Folder, new: Path, weights: str, precision: str, data: Path | None) -> Loss | None:
+    """Write the smaller reader into ``new`` and measure it."""
     shutil.copytree(folder.path, new, ignore=shutil.ignore_patterns(MANIFEST, WEIGHTS, "*.onnx"))
     from safetensors.numpy import save_file
 
     save_file(dict(_stored(folder.weights(), weights)), new / WEIGHTS)
     about = dict(folder.about) | {"precision": precision, "weights": weights}
     _sign(new, about)
-    loss = None
-    if data is not None:
-        loss = _loss(folder.path, new, data)
-        if loss.before - loss.after > ALLOWED_LOSS:
-            shutil.rmtree(new)
-            raise UserError(
-                f"{folder.path}: with {weights} weights and {precision} products F1 falls from {loss.before:.2f} to "
-                f"{loss.after:.2f} on {data.name}, more than {ALLOWED_LOSS}; nothing is written."
-            )
-        about["shrunk"] = {"data": data.name, **dataclasses.asdict(loss)}
-        _sign(new, about)
-    os.rename(new, out)
+    if data is None:
+        return None
+    loss = _loss(folder.path, new, data)
+    if loss.before - loss.after > ALLOWED_LOSS:
+        raise UserError(
+            f"{folder.path}: with {weights} weights and {precision} products F1 falls from {loss.before:.2f} to "
+            f"{loss.after:.2f} on {data.name}, more than {ALLOWED_LOSS}; nothing is written."
+        )
+    about["shrunk"] = {"data": data.name, **dataclasses.asdict(loss)}
+    _sign(new, about)
     return loss
 
 
@@ -239,13 +246,3 @@ def _loss(before: Path, after: Path, data: Path) -> Loss:
         texts = {q.id: answers[0].text if answers else "" for (_, q), answers in zip(questions, found, strict=True)}
         scores.append(score(dataset, texts))
     return Loss(scores[0].f1, scores[1].f1, len(questions))
-
-
-def _write(out: Path, content: bytes) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -10,18 +10,20 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from rmreader.console import progress
 from rmreader.errors import UserError
 from rmreader.reading.answers import Answer
+from rmreader.reading.outfile import file_to_write, write_whole
 from rmreader.reading.reader import MAX_QUESTION, Reader
 from rmreader.reading.rows import BadRow, Row
 from rmreader.text.tokens import tokenize
 
+_BEGIN = b'{"id": "'  # of every line we write
 _KEPT = 1000  # bad rows remembered; the others are counted
 
 
@@ -51,8 +53,10 @@ def predict(
     """Answer the rows into ``out``; the format is ``official`` or JSON Lines as asked, else as ``out`` ends.
 
     JSON Lines hold one object a row, ``{"id", "answers": [{"text", "start", "end", "score", "confidence",
-    "sentence"}]}``, written as they come. The official file maps id to text and appears when it is whole.
+    "sentence"}]}``, written as they come. The official file maps id to text and appears when it is whole. Where ``out``
+    is a link, what it points at is written; a file of the reader's, or what is no ordinary file, is refused.
     """
+    real, packed = file_to_write(out, reader.folder.path), out.suffix == ".gz"
     name = out.name.removesuffix(".gz")
     if official is None:
         official = not name.endswith((".jsonl", ".ndjson"))
@@ -60,18 +64,23 @@ def predict(
     if official:
         if resume:
             raise UserError(f"{out}: only JSON Lines can be resumed; give --out a name that ends in .jsonl.")
-        texts: dict[str, str] = {}
-        with _replacing(out) as file:
-            for row, answers in _answered(reader, rows, summary, set(), top, min_confidence, batch_size):
-                texts[row.id] = answers[0].text if answers else ""
-            json.dump(texts, file)
+        texts = {
+            row.id: answers[0].text if answers else ""
+            for row, answers in _answered(reader, rows, summary, set(), top, min_confidence, batch_size)
+        }
+        content = json.dumps(texts).encode()
+        write_whole(real, gzip.compress(content) if packed else content)
         return summary
+    if packed and resume:
+        raise UserError(f"{out}: a compressed file cannot be resumed; give --out a name that ends in .jsonl.")
+    if not resume and real.exists():
+        raise UserError(f"{out}: there already; {'' if packed else 'add --resume to go on with it, or '}remove it.")
     done = _done(out) if resume else set()
-    if not resume and out.exists():
-        raise UserError(f"{out}: there already; add --resume to go on with it, or remove it.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with _opened(out, "a" if resume else "x") as file:
-        for row, answers in _answered(reader, rows, summary, done, top, min_confidence, batch_size):
+    found = _answered(reader, rows, summary, done, top, min_confidence, batch_size)
+    first = next(found, None)  # rows that cannot be read at all fail here, before there is a file
+    real.parent.mkdir(parents=True, exist_ok=True)
+    with _opened(real, "a" if resume else "x", packed) as file:
+        for row, answers in chain([] if first is None else [first], found):
             json.dump({"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}, file)
             file.write("\n")
             file.flush()
@@ -124,42 +133,36 @@ def _length(rows: Iterable[Any]) -> int | None:
 
 
 def _done(out: Path) -> set[str]:
-    """The ids that an earlier run has answered; a last line that was cut short is taken off the file."""
-    if out.suffix == ".gz":
-        raise UserError(f"{out}: a compressed file cannot be resumed; give --out a name that ends in .jsonl.")
+    """The ids that an earlier run has answered; a last line that was cut short is taken off the file, once it is sure
+    that all of it are predictions."""
     if not out.exists():
         return set()
     ids: set[str] = set()
-    with out.open("r+b") as file:
-        whole = 0
+    whole = 0
+    with out.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
                 break
-            try:
-                ids.add(str(json.loads(line)["id"]))
-            except (ValueError, KeyError, TypeError):
-                raise UserError(f"{out}: line {number} is none of a prediction; take another file.") from None
+            if (id := _predicted(line)) is None:
+                raise UserError(f"{out}: line {number} is none of a prediction; take another file.")
+            ids.add(id)
             whole += len(line)
-        file.truncate(whole)
+    if whole < out.stat().st_size:
+        os.truncate(out, whole)
     return ids
 
 
-def _opened(path: Path, mode: str) -> IO[str]:
-    if path.suffix == ".gz":
+def _predicted(line: bytes) -> str | None:
+    """The id of the question that a line answers; None where it is no line of ours."""
+    try:
+        tree = json.loads(line)
+        id, answers = tree["id"], tree["answers"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return id if line.endswith(b"\n") and isinstance(id, str) and isinstance(answers, list) else None
+
+
+def _opened(path: Path, mode: str, packed: bool) -> IO[str]:
+    if packed:
         return io.TextIOWrapper(gzip.GzipFile(path, mode), encoding="utf-8", newline="\n")
     return path.open(mode, encoding="utf-8", newline="\n")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[str]]:
-    """A file that takes its place only when it is whole; opened at once, so that a bad place fails before the work."""
-    if path.is_dir():
-        raise UserError(f"{path}: a folder; give the file to write.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name.removesuffix('.gz')}.{os.getpid()}.tmp{'.gz' * (path.suffix == '.gz')}")
-    try:
-        with _opened(temporary, "w") as file:
-            yield file
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
