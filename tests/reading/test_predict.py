@@ -105,7 +105,7 @@ def test_bad_rows_are_named_and_the_good_ones_kept(tmp_path: Path) -> None:
         "line 4: 'question' is no text but int",
         "line 5: 'question' is empty",
         "line 6: 'passage' or 'context' is missing",
-        "id a: the id stood in an earlier row",
+        "line 8: its id, 'a', stood in an earlier row",
     ]
     assert "line 2: not valid JSON" in said[0]
 
@@ -125,7 +125,7 @@ def test_ragged_csv_rows_are_named(tmp_path: Path) -> None:
     ("name", "content", "says"),
     [
         ("x.csv", b"", "the file is empty"),
-        ("x.csv", b"id,question,passage\n1,\xff\xfe,p\n", "not UTF-8"),
+        ("x.csv", b"id,question,passage\n1,\xff\xfe,p\n", "line 2: not UTF-8"),
         ("x.jsonl.gz", b"no gzip", "cannot be read to its end"),
         (
             "x.jsonl.gz",
@@ -148,6 +148,36 @@ def test_files_that_are_not_what_they_seem_are_one_sentence(
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         list(read_rows(tmp_path / "absent.csv"))
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(UserError, match="a folder; give a file"):
+        list(read_rows(tmp_path / "folder.json"))
+
+
+def test_a_row_without_an_id_pushes_no_other_out(tmp_path: Path) -> None:
+    ids: list[Any] = [None, "1", 4, None, None, ["x"], False, "1"]
+    rows = [{"id": id, "question": "q", "passage": f"p{k}"} for k, id in enumerate(ids)]
+    found = list(read_rows(write(tmp_path / "x.jsonl", "jsonl", rows)))
+    assert [row.id for row in found[:5] if isinstance(row, Row)] == ["line 1", "1", "4", "line 4", "5"]
+    assert [str(row).split(": ", 1)[1] for row in found[5:]] == [
+        "line 6: 'id' is neither text nor number but list",
+        "line 7: 'id' is neither text nor number but bool",
+        "line 8: its id, '1', stood in an earlier row",
+    ]
+
+
+def test_prediction_does_not_mind_bad_reference_answers(tmp_path: Path) -> None:
+    bad = [[{"text": "Ada", "answer_start": 99}], [{"text": 5}], "none", {}]
+    rows = [{"id": f"{k}", "question": "Who?", "answers": answers} for k, answers in enumerate(bad)]
+    tree = {"data": [{"title": "t", "paragraphs": [{"context": "Ada wrote it.", "qas": rows}]}]}
+    (tmp_path / "x.json").write_text(json.dumps(tree))
+    assert list(read_rows(tmp_path / "x.json")) == [Row(f"{k}", "Who?", "Ada wrote it.") for k in range(len(bad))]
+
+
+def test_an_error_does_not_repeat_the_file(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"data": "' + "long " * 1000 + '"' + ', "a": 1' * 500 + "}")
+    with pytest.raises(UserError, match="no column 'question'") as caught:
+        list(read_rows(tmp_path / "x.json", kind="csv"))
+    assert len(str(caught.value)) < 1000
 
 
 def test_official_format(reader: Reader, tmp_path: Path) -> None:
@@ -196,9 +226,17 @@ def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Pa
     assert out.read_bytes() == before
     out.write_text('{"id": "old", "answers": []}\n')
     assert predict(reader, EXPECTED, out, resume=True).strangers == 1
-    out.write_text("not ours\n")
-    with pytest.raises(UserError, match="line 1 is none of a prediction"):
-        predict(reader, EXPECTED, out, resume=True)
+    for text in (
+        "not ours\n",
+        "precious text without newline",
+        '{"id": "a"}\n',
+        '{"id": 1, "answers": []}\n',
+        "[1]\nx",
+    ):
+        out.write_text(text)
+        with pytest.raises(UserError, match="line 1 is none of a prediction"):
+            predict(reader, EXPECTED, out, resume=True)
+        assert out.read_text() == text
     for name in ("p.json", "p.jsonl.gz"):
         with pytest.raises(UserError, match="resume"):
             predict(reader, EXPECTED, tmp_path / name, resume=True)
@@ -225,3 +263,13 @@ def test_failing_in_the_middle_leaves_the_old_official_file_alone(reader: Reader
         predict(reader, broken(), out)
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_failing_before_the_first_answer_leaves_no_file(reader: Reader, tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 not")
+    for name in ("p.jsonl", "p.jsonl.gz", "deep/p.jsonl"):
+        with pytest.raises(UserError, match="not a Parquet file"):
+            predict(reader, read_rows(tmp_path / "bad.parquet"), tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.parquet"]
+    predict(reader, [], tmp_path / "none.jsonl")
+    assert (tmp_path / "none.jsonl").read_text() == ""

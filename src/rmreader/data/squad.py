@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ class Dataset:
 
     articles: tuple[Article, ...]
     problems: tuple[Problem, ...] = ()
+    file: str = field(default="", compare=False)
 
     def questions(self) -> Iterator[tuple[Paragraph, Question]]:
         """Every question with its paragraph, in file order."""
@@ -82,12 +83,12 @@ class Dataset:
 def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = True) -> Dataset:
     """Read a file; a bad row is left out and named in ``problems``, or with ``strict`` is an error.
 
-    Without ``answers_needed`` (prediction) a question may come without answers. The ``plausible_answers`` of layout
-    2.0 are no answers: they are left aside.
+    Without ``answers_needed`` (prediction) a question may come without answers, or with bad ones, which are left aside.
+    So are the ``plausible_answers`` of layout 2.0: they are no answers.
     """
     check = _Check(str(path), strict, answers_needed)
     articles = [check.article(number, tree) for number, tree in enumerate(_load(Path(path)))]
-    return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems))
+    return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
 
 
 def _load(path: Path) -> list[Any]:
@@ -167,9 +168,8 @@ class _Check:
         id = _text(tree, "id")
         text = _text(tree, "question")
         impossible = _get(tree, "is_impossible", bool, default=False)
-        rows = _get(tree, "answers", list, default=[] if impossible or not self.answers_needed else None)
-        answers = tuple(_reference(context, row) for row in rows)
-        if impossible and answers:
+        answers = tuple(self.references(context, tree, impossible))
+        if impossible and answers and self.answers_needed:
             raise _Bad("'is_impossible' is true, yet there are answers")
         if not answers and not impossible and self.answers_needed:
             raise _Bad("no answers")
@@ -177,6 +177,16 @@ class _Check:
             raise _Bad("this id has stood in the file before")
         self.seen.add(id)
         return Question(id, text, answers, impossible)
+
+    def references(self, context: str, tree: Any, impossible: bool) -> Iterator[Reference]:
+        rows = tree.get("answers")
+        if self.answers_needed or isinstance(rows, list):
+            for row in _get(tree, "answers", list, default=[] if impossible else None):
+                try:
+                    yield _reference(context, row)
+                except _Bad:
+                    if self.answers_needed:
+                        raise
 
 
 def _reference(context: str, tree: Any) -> Reference:

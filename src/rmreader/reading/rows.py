@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ _SUFFIXES = {
     ".parquet": "parquet",
 }
 _LONGEST_FIELD = 2**31 - 1
+_LISTED = 20  # columns named in an error
 _USUAL = {"id": ("id",), "question": ("question",), "passage": ("passage", "context")}
 
 
@@ -79,24 +80,18 @@ def kind_of(path: Path, kind: str = "") -> str:
 def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Iterator[Row | BadRow]:
     """Every row of a file, in order, the bad ones as what is wrong with them. No id comes twice."""
     columns, kind = columns or Columns(), kind_of(path, kind)
+    if path.is_dir():
+        raise UserError(f"{path}: a folder; give a file of questions.")
     if not path.is_file():
         raise UserError(f"{path}: no such file.")
     if kind == "squad":
-        rows = _squad(path)
+        yield from _squad(path)
     elif kind == "parquet":
-        rows = _checked(path, _parquet(path, columns), columns, "row")
+        yield from _checked(path, lambda: _parquet(path, columns), columns, "row")
     elif kind == "jsonl":
-        rows = _checked(path, _jsonl(path), columns, "line")
+        yield from _checked(path, lambda: _jsonl(path), columns, "line")
     else:
-        rows = _checked(path, _csv(path, columns, "\t" if kind == "tsv" else ","), columns, "row")
-    seen: set[str] = set()
-    for row in rows:
-        if isinstance(row, Row) and row.id in seen:
-            yield BadRow(f"{path}: id {row.id}", "the id stood in an earlier row")
-            continue
-        if isinstance(row, Row):
-            seen.add(row.id)
-        yield row
+        yield from _checked(path, lambda: _csv(path, columns, "\t" if kind == "tsv" else ","), columns, "row")
 
 
 def _squad(path: Path) -> Iterator[Row | BadRow]:
@@ -110,24 +105,54 @@ def _squad(path: Path) -> Iterator[Row | BadRow]:
         yield Row(question.id, question.text, paragraph.context)
 
 
-def _checked(path: Path, trees: Iterator[tuple[int, Any]], columns: Columns, what: str) -> Iterator[Row | BadRow]:
-    """Plain rows, numbered from 1, as questions; a row without an id is known by its number."""
-    for number, tree in trees:
+def _checked(
+    path: Path, read: Callable[[], Iterator[tuple[int, Any]]], columns: Columns, what: str
+) -> Iterator[Row | BadRow]:
+    """Plain rows, numbered from 1, as questions; a row without an id is known by its number, or where that is another
+    row's id by what and number."""
+    seen: set[str] = set()
+    given: set[str] | None = None  # ids that look like numbers, from here to the end; read when first needed
+    for number, tree in read():
         place = f"{path}: {what} {number}"
         if isinstance(tree, str):  # what is wrong with it
             yield BadRow(place, tree)
             continue
         try:
-            yield Row(_id(tree, columns, number), _text(tree, columns, "question"), _text(tree, columns, "passage"))
+            id = _id(tree, columns)
+            if id is None:
+                given = _numbers(read(), columns) if given is None else given
+                id = f"{what} {number}" if str(number) in given else str(number)
+            if id in seen:
+                raise ValueError(f"its id, {_short(id)}, stood in an earlier row")
+            row = Row(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
         except ValueError as error:
             yield BadRow(place, str(error))
+            continue
+        seen.add(id)
+        yield row
 
 
-def _id(tree: dict[str, Any], columns: Columns, number: int) -> str:
+def _id(tree: dict[str, Any], columns: Columns) -> str | None:
+    """The id of a row, None where it has none."""
     name = columns.pick("id", tree)
-    if columns.id and (name is None or tree[name] in (None, "")):
-        raise ValueError(f"{columns.id!r} is missing")
-    return str(number) if name is None or tree[name] in (None, "") else str(tree[name])
+    value = None if name is None else tree[name]
+    if value is None or value == "":
+        if columns.id:
+            raise ValueError(f"{columns.id!r} is missing")
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{name!r} is neither text nor number but {type(value).__name__}")
+    return str(value)
+
+
+def _numbers(trees: Iterator[tuple[int, Any]], columns: Columns) -> set[str]:
+    """Those ids of a file that could be the number of a row."""
+    found = set()
+    for _, tree in trees:
+        value = tree.get(columns.pick("id", tree) or "") if isinstance(tree, dict) else None
+        if str(value).isdecimal():
+            found.add(str(value))
+    return found
 
 
 def _text(tree: dict[str, Any], columns: Columns, part: str) -> str:
@@ -202,21 +227,38 @@ def _need(path: Path, columns: Columns, there: Sequence[str]) -> None:
     for part in ("question", "passage", *(["id"] if columns.id else [])):
         if columns.pick(part, there) is None:
             names = " or ".join(map(repr, columns.names(part)))
-            raise UserError(
-                f"{path}: no column {names}; its columns are {', '.join(map(repr, there))}: say which it is."
-            )
+            listed = ", ".join(map(_short, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
+            raise UserError(f"{path}: no column {names}; its columns are {listed}: say which it is.")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
 def _lines(path: Path) -> io.TextIOWrapper:
-    opened: Any = gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
-    return io.TextIOWrapper(opened, encoding="utf-8-sig", errors="strict", newline="")
+    return io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", errors="strict", newline="")
+
+
+def _bytes(path: Path) -> Any:
+    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _read(path: Path, file: io.TextIOWrapper) -> Iterator[str]:
     """The lines; one sentence where the file is not what its name says."""
     try:
         yield from file
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text ({error.reason}); save it as UTF-8.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: line {_undecodable(path)}: not UTF-8 text; save it as UTF-8.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read to its end ({error}); fetch or make it again.") from None
+
+
+def _undecodable(path: Path) -> int:
+    """The number of the first line that is not UTF-8."""
+    with _bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 0

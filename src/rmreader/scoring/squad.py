@@ -78,7 +78,7 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
     """Score predictions (question id to text) on a data set."""
     questions = [question for _, question in dataset.questions()]
     if not questions:
-        raise UserError("the data set holds no question, so there is nothing to score.")
+        raise UserError(f"{dataset.file or 'the data set'}: it holds no question, so there is nothing to score.")
     rows = [score_question(question, predictions) for question in questions]
     return Score(
         exact_match=100 * sum(em for em, _ in rows) / len(rows),
@@ -104,5 +104,6 @@ def read_predictions(path: str | Path) -> dict[str, str]:
         )
     for id, text in tree.items():
         if not isinstance(text, str):
-            raise UserError(f"{path}: the prediction of {id!r} is {text!r}, not a text; mend the file.")
+            kind = "null" if text is None else f"a {type(text).__name__}"
+            raise UserError(f"{path}: the prediction of {id[:80]!r} is {kind}, not a text; mend the file.")
     return tree
