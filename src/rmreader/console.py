@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\ufffd") | {9: "\t", 10: "\n", 11: " ", 12: " ", 13: " "}
+
+
+def printable(text: str) -> str:
+    """The text, as long as before, without the characters that would command the terminal instead of being shown."""
+    return text.translate(_CONTROLS)
+
 
 class Advance(Protocol):
     """Moves a progress bar on."""

@@ -28,7 +28,8 @@ class _Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as where it was closed
+                sys.stdout.flush()
             return result
         except UserError as error:
             _fail(str(error), error.status)

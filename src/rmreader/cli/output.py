@@ -9,19 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
+from rmreader.console import printable
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def on_terminal() -> bool:
     """Whether a person is looking."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()  # None where it was closed
 
 
 def emit_json(value: Any) -> None:
     """One line of JSON; characters that the output cannot hold (or lone surrogates) are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     try:
-        text.encode(sys.stdout.encoding or "utf-8")
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value)
     typer.echo(text)
@@ -56,7 +58,7 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
 
 def note(text: str) -> None:
     """A remark on stderr, beside the results."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def _text(value: object) -> str:
@@ -66,4 +68,4 @@ def _text(value: object) -> str:
         return f"{value:,.3f}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return printable(str(value))

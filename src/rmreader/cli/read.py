@@ -13,6 +13,7 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note, on_terminal, table
+from rmreader.console import printable
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,11 +76,18 @@ def predict(
 ) -> None:
     """Answer every question of a file: official predictions (id to text), or JSON Lines with all that is known."""
     from rmreader.reading import predict as predicting
+    from rmreader.reading.folder import find, reader_names
+    from rmreader.reading.outfile import file_to_write
     from rmreader.reading.reader import Reader
     from rmreader.reading.rows import Columns, kind_of, read_rows
 
+    file_to_write(out, data, *map(find, reader_names(model)))
     rows: Iterable[Row | BadRow] = read_rows(data, Columns(id_column, question_column, passage_column), kind)
     if kind_of(data, kind) == "squad":
+        if id_column or question_column or passage_column:
+            raise typer.BadParameter(
+                "SQuAD data have no columns; leave out --id-column, --question-column and the like."
+            )
         rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
     done = predicting.predict(Reader.load(model), rows, out, top=top, min_confidence=min_confidence, resume=resume)
     for bad in done.bad[:3]:
@@ -110,6 +118,8 @@ def evaluate(
     """Exact match and F1, by the official rule: of a file of predictions, or of a reader."""
     if (predictions is None) == (model is None):
         raise typer.BadParameter("give either a file of predictions or --model, and not both.")
+    if predictions is not None and min_confidence:
+        raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
     from rmreader.data.squad import read_squad
     from rmreader.scoring.adversarial import score_adversarial
     from rmreader.scoring.squad import read_predictions, score
@@ -202,11 +212,12 @@ def _show_score(result: Score | AdversarialScore) -> None:
 
 def _show(question: str, answers: list[Answer], passage: str) -> None:
     """A question with its answers, each marked in its sentence."""
+    question = printable(question)
+    shown = [(printable(answer.text), f"{answer.confidence:.0%}", *_around(answer, passage)) for answer in answers]
     if not on_terminal():
         typer.echo(question)
-        for answer in answers:
-            before, after = _around(answer, passage)
-            typer.echo(f"  {answer.text}  ({answer.confidence:.0%})   {before}[{answer.text}]{after}")
+        for text, sure, before, after in shown:
+            typer.echo(f"  {text}  ({sure})   {before}[{text}]{after}")
         if not answers:
             typer.echo("  no answer")
         return
@@ -215,10 +226,9 @@ def _show(question: str, answers: list[Answer], passage: str) -> None:
 
     console = Console(highlight=False)
     console.print(Text(question, style="bold"))
-    for answer in answers:
-        before, after = _around(answer, passage)
-        console.print(Text.assemble("  ", (answer.text, "bold green"), (f"  {answer.confidence:.0%}", "dim")))
-        console.print(Text.assemble("  ", (before, "dim"), (answer.text, "black on green"), (after, "dim")))
+    for text, sure, before, after in shown:
+        console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}", "dim")))
+        console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
     if not answers:
         console.print(Text("  no answer", style="dim"))
 
@@ -229,4 +239,4 @@ def _around(answer: Answer, passage: str) -> tuple[str, str]:
     if begin < 0 or begin > answer.start:
         return "", ""
     before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
-    return re.sub(r"\s+", " ", before), re.sub(r"\s+", " ", after)
+    return printable(re.sub(r"\s+", " ", before)), printable(re.sub(r"\s+", " ", after))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.folder import MANIFEST, open_folder
+from rmreader.reading.folder import MANIFEST, find, open_folder
+from rmreader.reading.outfile import write_whole
 from rmreader.reading.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error, expected_share, fit_temperature
 from rmreader.scoring.squad import f1
@@ -53,14 +53,14 @@ def fit(reader: Reader, questions: Iterable[Known]) -> Calibration:
 
 def calibrate(folder: Path, questions: Iterable[Known], engine: str | None = None) -> Calibration:
     """Fit a reader's temperature and keep it in its folder."""
+    if (shipped := find(folder)) != Path(folder):
+        raise UserError(f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy.")
     found = fit(Reader.load(folder, engine=engine), questions)  # type: ignore[arg-type]
     about = open_folder(folder).about | {
         "temperature": found.temperature,
         "calibration": {"before": found.error_before, "after": found.error_after, "questions": found.questions},
     }
-    temporary = folder / f".{MANIFEST}.{os.getpid()}.tmp"
-    temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, folder / MANIFEST)
+    write_whole(folder / MANIFEST, (json.dumps(about, indent=1) + "\n").encode())
     return found
 
 
@@ -68,9 +68,11 @@ def questions_of(data: Path) -> Iterator[Known]:
     """The answered questions of a SQuAD-format file."""
     from rmreader.data.squad import read_squad
 
-    for paragraph, question in read_squad(data).questions():
-        if question.answers:
-            yield question.text, paragraph.context, [reference.text for reference in question.answers]
+    answered = [(paragraph, question) for paragraph, question in read_squad(data).questions() if question.answers]
+    if not answered:
+        raise UserError(f"{data}: it holds no question with an answer, and calibration needs them.")
+    for paragraph, question in answered:
+        yield question.text, paragraph.context, [reference.text for reference in question.answers]
 
 
 def held_out(folder: Path, train: Path) -> Iterator[Known]:

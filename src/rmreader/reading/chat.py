@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from rmreader.console import printable
 from rmreader.errors import UserError
 from rmreader.reading.answers import Answer
 from rmreader.reading.reader import Reader
@@ -20,7 +21,6 @@ PROMPT = "? "
 _SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown
 _AROUND = 200
 _STYLES = ("black on green", "black on yellow", "black on cyan")  # of the best, the second, the others
-_UNPRINTABLE = {ord(c): " " for c in "\a\b\v\f\r"}  # rich would drop them, and all places behind would be wrong
 HELP = """\
 Type a question about the passage. Besides:
   :top N          show N answers to each question
@@ -119,7 +119,7 @@ def excerpt(passage: str, answers: list[Answer]) -> Text:
 
 def marked(passage: str, answers: list[Answer]) -> Text:
     """The passage, better answers painted over lesser ones."""
-    text = Text(passage.translate(_UNPRINTABLE))
+    text = Text(printable(passage))  # of what rich drops all places behind would be wrong
     for number, answer in reversed(list(enumerate(answers))):
         text.stylize(_STYLES[min(number, len(_STYLES) - 1)], answer.start, answer.end)
     return text
@@ -157,4 +157,4 @@ def remember(history: Path) -> Callable[[], None]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))

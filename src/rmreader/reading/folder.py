@@ -52,6 +52,8 @@ _REMEDY = "restore the folder, or reinstall rmreader if it came with it."
 
 def find(name_or_path: str | Path) -> Path:
     """The folder of a reader given by its shipped name or by its path."""
+    if not str(name_or_path).strip():
+        raise UserError("the name of the reader is empty; give a shipped reader's name or a reader's folder.")
     for path in (Path(name_or_path), SHIPPED / str(name_or_path)):
         if (path / MANIFEST).is_file():
             return path
@@ -61,6 +63,17 @@ def find(name_or_path: str | Path) -> Path:
         )
     names = ", ".join(sorted(path.parent.name for path in SHIPPED.glob(f"*/{MANIFEST}"))) or "none"
     raise UserError(f"{name_or_path}: no such reader; shipped are: {names}; or give a reader's folder.")
+
+
+def reader_names(given: str | Path) -> list[str]:
+    """The readers of an ensemble, given with commas between them; one alone is a list of one."""
+    text = str(given)
+    if text.strip() and Path(text).exists():  # whatever its name holds
+        return [text]
+    names = [name.strip() for name in text.split(",")]
+    if len(names) > 1 and not all(names):
+        raise UserError(f"{text!r}: a name is missing before or after a comma; give each reader's name or folder.")
+    return names
 
 
 def open_folder(name_or_path: str | Path) -> Folder:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rmreader.reading.answers import Answer, Attention, Explanation
 from rmreader.reading.asked import MAX_QUESTION, Asked, Decoding, read_all
 from rmreader.reading.engines import Engine, make_engine
-from rmreader.reading.folder import Folder, open_folder
+from rmreader.reading.folder import Folder, open_folder, reader_names
 from rmreader.reading.windows import WINDOW
 from rmreader.scoring.attention import log_attention
 from rmreader.text.lexicon import Lexicon
@@ -48,12 +48,12 @@ class Reader:
         Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there
         are. ``window``: passages of more tokens are read in overlapping windows of this many.
         """
-        names = str(name_or_path).split(",")
-        if len(names) > 1 and not Path(name_or_path).exists():
+        names = reader_names(name_or_path)
+        if len(names) > 1:
             from rmreader.reading.ensemble import Ensemble
 
             return Ensemble.of(names, engine=engine, precision=precision, threads=threads, window=window)
-        folder = open_folder(name_or_path)
+        folder = open_folder(names[0])
         lexicon = Lexicon.load(folder.path)
         return cls(folder, make_engine(folder, lexicon, engine, precision, threads), window)
 
