@@ -109,6 +109,15 @@ def test_the_short_way_answers_as_the_long_way_does(server: Any, passage: str, p
     assert server.client.post(path, content=json.dumps(good), headers={"content-type": "text/plain"}).status_code == 422
 
 
+@pytest.mark.parametrize(
+    "headers", [{}, {"content-type": "text/plain"}, {"content-type": "application/x-www-form-urlencoded"}]
+)
+def test_json_that_is_not_called_json_is_told_of_its_header(server: Any, headers: dict[str, str]) -> None:
+    body = json.dumps({"question": "Who?", "passage": "Ada wrote it."})
+    response = server.client.post("/v1/answer", content=body, headers=headers)
+    assert "content-type: application/json" in error(response, 422, "invalid")
+
+
 def test_every_sample_of_the_page_is_answered_rightly(server: Any) -> None:
     right = {
         "Who built the lighthouse?": "Margaret Inglis",

@@ -217,6 +217,8 @@ def check(ask: wire.Ask | wire.AskWhy, settings: Settings, place: str = "") -> N
 
 def sentence(error: dict[str, Any]) -> str:
     """One validation error as a sentence: where, and what is wrong."""
+    if isinstance(error.get("input"), bytes):  # FastAPI has not even tried to read it as JSON
+        return "The body was not read as JSON: the header must say content-type: application/json."
     if error["type"] == "json_invalid":
         return f"The body is not valid JSON: {error['ctx']['error'][:80]} at character {error['loc'][-1]}."
     if error["type"] == "string_unicode":
