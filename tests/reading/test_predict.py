@@ -158,6 +158,8 @@ def test_a_row_without_an_id_pushes_no_other_out(tmp_path: Path) -> None:
     rows = [{"id": id, "question": "q", "passage": f"p{k}"} for k, id in enumerate(ids)]
     found = list(read_rows(write(tmp_path / "x.jsonl", "jsonl", rows)))
     assert [row.id for row in found[:5] if isinstance(row, Row)] == ["line 1", "1", "4", "line 4", "5"]
+    unnamed = write(tmp_path / "x.csv", "csv", [{"": "1", "question": "q", "passage": "p"}])  # as pandas writes them
+    assert list(read_rows(unnamed)) == [Row("1", "q", "p")]
     assert [str(row).split(": ", 1)[1] for row in found[5:]] == [
         "line 6: 'id' is neither text nor number but list",
         "line 7: 'id' is neither text nor number but bool",

@@ -111,7 +111,7 @@ def _checked(
     """Plain rows, numbered from 1, as questions; a row without an id is known by its number, or where that is another
     row's id by what and number."""
     seen: set[str] = set()
-    given: set[str] | None = None  # ids that look like numbers, from here to the end; read when first needed
+    given: set[str] | None = None  # ids of the whole file that look like numbers, read when first needed
     for number, tree in read():
         place = f"{path}: {what} {number}"
         if isinstance(tree, str):  # what is wrong with it
@@ -147,12 +147,9 @@ def _id(tree: dict[str, Any], columns: Columns) -> str | None:
 
 def _numbers(trees: Iterator[tuple[int, Any]], columns: Columns) -> set[str]:
     """Those ids of a file that could be the number of a row."""
-    found = set()
-    for _, tree in trees:
-        value = tree.get(columns.pick("id", tree) or "") if isinstance(tree, dict) else None
-        if str(value).isdecimal():
-            found.add(str(value))
-    return found
+    rows = (tree for _, tree in trees if isinstance(tree, dict))
+    ids = (str(tree[name]) for tree in rows if (name := columns.pick("id", tree)) is not None)
+    return {id for id in ids if id.isdecimal()}
 
 
 def _text(tree: dict[str, Any], columns: Columns, part: str) -> str:
