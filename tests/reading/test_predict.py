@@ -236,7 +236,7 @@ def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Pa
         "[1]\nx",
     ):
         out.write_text(text)
-        with pytest.raises(UserError, match="line 1 is none of a prediction"):
+        with pytest.raises(UserError, match="line 1 is not a prediction"):
             predict(reader, EXPECTED, out, resume=True)
         assert out.read_text() == text
     for name in ("p.json", "p.jsonl.gz"):
@@ -259,6 +259,7 @@ def test_failing_in_the_middle_leaves_the_old_official_file_alone(reader: Reader
 
     def broken() -> Any:
         yield EXPECTED[0]
+        assert list(tmp_path.iterdir()) == [out]  # so that a kill leaves nothing behind either
         raise UserError("the file ends here")
 
     with pytest.raises(UserError, match="ends here"):

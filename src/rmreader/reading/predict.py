@@ -144,7 +144,7 @@ def _done(out: Path) -> set[str]:
             if not line.endswith(b"\n") and (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
                 break
             if (id := _predicted(line)) is None:
-                raise UserError(f"{out}: line {number} is none of a prediction; take another file.")
+                raise UserError(f"{out}: line {number} is not a prediction; take another file.")
             ids.add(id)
             whole += len(line)
     if whole < out.stat().st_size:
