@@ -31,9 +31,8 @@ def average(folders: Sequence[Path], target: Path) -> float:
     """Write the mean of readers, as float32, with the first one's recipe; returns its temperature, their mean."""
     if len(folders) < 2:
         raise UserError(f"{', '.join(map(str, folders))}: an average needs at least two readers; name another one.")
-    for place in (target, target.with_name(f"{target.name}.new")):  # the second is where it is made
-        if place.exists():
-            raise UserError(f"{place}: there already; remove it or choose another place.")
+    if target.exists():
+        raise UserError(f"{target}: there already; remove it or choose another place.")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UserError(f"{', '.join(map(str, folders))}: a reader stands there twice; name each once.")
     sums: dict[str, Tensor] = {}
