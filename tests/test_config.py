@@ -15,9 +15,11 @@ from rmreader.config import (
     Decoding,
     Inputs,
     NetworkConfig,
+    Range,
     Recipe,
     Training,
     field_help,
+    field_ranges,
     load_recipe,
     recipe_from,
     save_recipe,
@@ -26,18 +28,22 @@ from rmreader.config import (
 from rmreader.errors import UserError
 
 SECTIONS = {"inputs": Inputs, "network": NetworkConfig, "training": Training, "decoding": Decoding}
+ANY = Range()
 
 
-def values(hint: Any) -> st.SearchStrategy[Any]:
+def values(hint: Any, allowed: Range = ANY) -> st.SearchStrategy[Any]:
     """Any value a field of this type can hold."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return values(*typing.get_args(hint))
     if typing.get_origin(hint) is typing.Literal:
         return st.sampled_from(typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
         return st.tuples(*map(values, typing.get_args(hint)))
     if hint is float:
-        return st.floats(allow_nan=False, allow_infinity=False)
+        least, most = max(allowed.least, allowed.above, -1e300), min(allowed.below, 1e300)
+        return st.floats(least, most, allow_nan=False).filter(allowed.__contains__)
     if hint is int:
-        return st.integers(-(10**12), 10**12)
+        return st.integers(int(max(allowed.least, -(10**12))), int(min(allowed.below - 1, 10**12)))
     if hint is str:
         return st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
     assert hint is bool
@@ -45,7 +51,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def section(cls: type) -> st.SearchStrategy[Any]:
-    return st.builds(cls, **{name: values(hint) for name, hint in typing.get_type_hints(cls).items()})
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return st.builds(cls, **{name: values(hint) for name, hint in hints.items()})
 
 
 RECIPES = st.builds(Recipe, **{name: section(cls) for name, cls in SECTIONS.items()})
@@ -105,7 +112,14 @@ def test_every_setting_has_a_help_text() -> None:
         ({"network": {"dropout": "much"}}, [], "dropout must be of type float"),
         ({"network": {"attention": "cosine"}}, [], "attention must be one of relu, dot; it is 'cosine'"),
         ({"network": {"attention": [1]}}, [], "attention must be one of relu, dot"),
-        ({"training": {"betas": [0.9]}}, [], "betas must be of type"),
+        ({"training": {"betas": [0.9]}}, [], "training: betas must be a list of 2 numbers; it is [0.9]"),
+        ({"training": {"betas": 0.9}}, [], "betas must be a list of 2 numbers; it is 0.9"),
+        ({"training": {"betas": [0.9, 1]}}, [], "betas must be at least 0 and below 1; it is 1"),
+        ({"training": {"rate": float("nan")}}, [], "rate must be a finite number; it is nan"),
+        ({}, ["network.gamma=-.inf"], "gamma must be a finite number; it is -inf"),
+        ({}, ["training.rate=nan"], "rate must be a finite number; it is 'nan'"),
+        ({"training": {"rate": 10**400}}, [], "rate must be of type float"),
+        ({}, ["network.gamma=2026-13-45"], "the value is not valid YAML"),
         ({}, ["blocks=2"], "write it as section.key=value"),
         ({}, ["network.blocks"], "write it as section.key=value"),
         ({}, ["network.blocks=[1"], "network.blocks=[1"),
@@ -120,8 +134,79 @@ def test_what_is_wrong_is_one_sentence(tree: Any, overrides: list[str], message:
 
 
 @pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [
+        ("inputs.character_size=0", "at least 1"),
+        ("inputs.max_characters=0", "at least 1"),
+        ("inputs.tag_size=-1", "at least 1"),
+        ("inputs.contextual_layer_dropout=1", "at least 0 and below 1"),
+        ("network.hidden=0", "at least 1"),
+        ("network.blocks=0", "at least 1"),
+        ("network.dropout=1.0", "at least 0 and below 1"),
+        ("training.seed=-1", "at least 0 and below 9223372036854775808"),
+        ("training.epochs=-1", "above 0"),
+        ("training.epochs=0", "above 0"),
+        ("training.batch_size=0", "at least 1"),
+        ("training.rate=0", "above 0"),
+        ("training.contextual_rate=-1e-4", "at least 0"),
+        ("training.warmup=-1", "at least 0"),
+        ("training.patience=-1", "at least 0"),
+        ("training.weight_decay=-0.1", "at least 0"),
+        ("training.clip=-1", "at least 0"),
+        ("training.ema=1", "at least 0 and below 1"),
+        ("training.holdout=1.5", "at least 0 and below 1"),
+        ("training.evaluate_every=0", "above 0"),
+        ("training.checkpoint_every=0", "at least 1"),
+        ("training.max_bad_steps=0", "at least 1"),
+        ("training.max_context=0", "at least 1"),
+        ("training.top_k=1", "at least 2"),
+        ("training.reward_weight=-1", "at least 0"),
+        ("training.holdout_seed=-2", "at least -1 and below 9223372036854775808"),
+        ("decoding.max_length=0", "at least 1"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused_with_what_is_allowed(setting: str, allowed: str) -> None:
+    section, key, value = setting.replace("=", ".", 1).split(".", 2)
+    with pytest.raises(UserError) as caught:
+        recipe_from({}, [setting])
+    assert str(caught.value).startswith(f"recipe: {section}: {key} must be {allowed}; it is ")
+    assert str(caught.value).replace("'", "").endswith(f"{value}.")
+
+
+def test_zero_switches_off_what_can_be_switched_off() -> None:
+    off = ["clip", "ema", "holdout", "weight_decay", "warmup", "patience", "reward_weight", "contextual_rate"]
+    recipe = recipe_from({}, [*(f"training.{key}=0" for key in off), "network.dropout=0", "training.betas=[0, 0]"])
+    assert [getattr(recipe.training, key) for key in off] == [0] * len(off)
+
+
+def test_every_number_but_gamma_has_a_range() -> None:
+    numbers = {
+        f"{name}.{key}"
+        for name, cls in SECTIONS.items()
+        for key, hint in typing.get_type_hints(cls).items()
+        if hint in (int, float)
+    }
+    ranged = {f"{name}.{key}" for name, cls in SECTIONS.items() for key in field_ranges(cls)}
+    assert numbers - ranged == {"network.gamma"}
+    assert ranged - numbers == {"training.betas"}
+
+
+@pytest.mark.parametrize("text", ["network: {blocks: 2, hidden: 8, blocks: 3}", "network: {}\nblocks: 1\nblocks: 1\n"])
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="the key 'blocks' stands there twice"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
-    [(b"a: [", "not valid YAML"), (b"\xff\xfe\xfa", "not valid YAML"), (b"- 1\n", "mapping of sections")],
+    [
+        (b"a: [", "not valid YAML"),
+        (b"a: 2026-13-45", "not valid YAML"),
+        (b"\xff\xfe\xfa", "not valid YAML"),
+        (b"- 1\n", "mapping of sections"),
+    ],
 )
 def test_a_damaged_recipe_file_is_one_sentence(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "bad.yaml"

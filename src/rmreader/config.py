@@ -7,18 +7,44 @@ every setting there is. An unknown key is an error that names the nearest one th
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import difflib
 import inspect
+import math
 import textwrap
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from rmreader.errors import UserError
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that make sense for a setting; its text is how they are told."""
+
+    least: float = -math.inf
+    above: float = -math.inf
+    below: float = math.inf
+
+    def __contains__(self, number: float) -> bool:
+        return self.least <= number < self.below and number > self.above
+
+    def __str__(self) -> str:
+        bounds = (("at least", self.least), ("above", self.above), ("below", self.below))
+        return " and ".join(f"{word} {bound}" for word, bound in bounds if math.isfinite(bound))
+
+
+Count = Annotated[int, Range(least=1)]
+Natural = Annotated[int, Range(least=0)]
+Seed = Annotated[int, Range(least=0, below=2**63)]
+Positive = Annotated[float, Range(above=0)]
+NonNegative = Annotated[float, Range(least=0)]
+Share = Annotated[float, Range(least=0, below=1)]
 
 
 @dataclass(frozen=True)
@@ -29,15 +55,15 @@ class Inputs:
     """Word vectors: a shipped subword table by name, a table (.safetensors), GloVe (.txt, .gz), or empty for none."""
     characters: bool = True
     """Character BiLSTM over the letters of each word."""
-    character_size: int = 50
+    character_size: Count = 50
     """Size of a character embedding and of the character LSTM, per direction."""
-    max_characters: int = 16
+    max_characters: Count = 16
     """Longer words are read up to this many characters."""
     exact_match: bool = True
     """One binary feature: does the word also stand in the other text, ignoring case?"""
     tags: str = ""
     """Part-of-speech and entity tags: empty for none, or the name or folder of a spaCy pipeline."""
-    tag_size: int = 16
+    tag_size: Count = 16
     """Size of each of the two tag embeddings."""
     contextual: str = ""
     """Contextual vectors: empty for none, 'elmo:FOLDER', or a Hugging Face encoder's folder or name."""
@@ -45,7 +71,7 @@ class Inputs:
     """A scalar mix of all layers of an encoder that is 'frozen' (run once a text) or 'tuned', at a rate of its own."""
     contextual_pairing: Literal["apart", "together"] = "apart"
     """Question and passage encoded each alone, or as one pair so that the encoder itself compares them."""
-    contextual_layer_dropout: float = 0.0
+    contextual_layer_dropout: Share = 0.0
     """Chance that a layer is left out in a training step: of the mix and, if tuned, on the way up too."""
     contextual_cache: Literal["disk", "memory", "none"] = "disk"
     """Frozen contextual vectors: computed once and kept on disk, once a run and kept in memory, or for every batch."""
@@ -55,9 +81,9 @@ class Inputs:
 class NetworkConfig:
     """The network of the paper and every variant of its ablation table."""
 
-    hidden: int = 100
+    hidden: Count = 100
     """Hidden size d per direction; vectors are 2d wide."""
-    blocks: int = 3
+    blocks: Count = 3
     """Number of aligning blocks (Eq. 14)."""
     attention: Literal["relu", "dot"] = "relu"
     """Similarity f: relu(W1 a) . relu(W2 b), or the plain dot product."""
@@ -73,7 +99,7 @@ class NetworkConfig:
     """Feed x*y to the fusion."""
     fusion_sub: bool = True
     """Feed x-y to the fusion."""
-    dropout: float = 0.3
+    dropout: Share = 0.3
     """Variational dropout: one mask a sequence, on the input of every LSTM and attention."""
     lstm: Literal["auto", "plain", "fused"] = "auto"
     """LSTM kernel: 'fused' needs a GPU and Triton; 'auto' takes it where it is there."""
@@ -87,35 +113,35 @@ class Training:
     """Maximum likelihood (Eq. 7), alone or with self-critical (Eq. 9) or dynamic-critical (Eq. 10) reinforcement."""
     init: str = ""
     """Start from the weights of this checkpoint or reader folder instead of at random."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of everything random."""
-    epochs: float = 20.0
+    epochs: Positive = 20.0
     """Passes over the training questions."""
-    batch_size: int = 48
+    batch_size: Count = 48
     """Questions a step."""
-    rate: float = 8e-4
+    rate: Positive = 8e-4
     """Initial learning rate of Adam."""
-    contextual_rate: float = 5e-5
+    contextual_rate: NonNegative = 5e-5
     """Learning rate of a tuned contextual encoder."""
     schedule: Literal["halve", "anneal", "constant"] = "halve"
     """'halve': halved when selection F1 fails to improve; 'anneal': cosine to zero over the run; 'constant'."""
-    warmup: int = 0
+    warmup: Natural = 0
     """Steps over which the rate rises from zero."""
-    patience: int = 4
+    patience: Natural = 4
     """With 'halve': stop after this many halvings."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Share, Share] = (0.9, 0.999)
     """Adam's decay rates."""
-    weight_decay: float = 0.0
+    weight_decay: NonNegative = 0.0
     """Decoupled weight decay (AdamW); 0 is plain Adam."""
-    clip: float = 5.0
+    clip: NonNegative = 5.0
     """Largest norm of the gradient; 0 switches clipping off."""
-    ema: float = 0.0
+    ema: Share = 0.0
     """Decay of the moving average of the weights that is evaluated and kept; 0 switches it off."""
-    holdout: float = 0.05
+    holdout: Share = 0.05
     """Share of training articles held out for selection; 0 trains on everything, on a fixed schedule."""
-    evaluate_every: float = 1.0
+    evaluate_every: Positive = 1.0
     """Epochs between evaluations."""
-    checkpoint_every: int = 500
+    checkpoint_every: Count = 500
     """Steps between checkpoints (one is also written at every evaluation)."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """'bf16': matrix products in bfloat16 on a GPU; weights, softmaxes and losses stay in float32."""
@@ -125,19 +151,19 @@ class Training:
     """On a GPU, replay each training step as a captured graph, one for each padded shape."""
     compile: bool = False
     """On a GPU, compile the aligning blocks into few kernels; worth its half minute in long runs."""
-    max_bad_steps: int = 10
+    max_bad_steps: Count = 10
     """Stop after this many steps with a non-finite loss or gradient; each one is skipped and its batch saved."""
-    max_context: int = 400
+    max_context: Count = 400
     """Longer training passages, in tokens, are cut to a window that holds the answer; scoring cuts nothing."""
-    top_k: int = 8
+    top_k: Annotated[int, Range(least=2)] = 8
     """Length K of the answer list that reinforcement samples from."""
     sampler: Literal["top_k", "plain"] = "top_k"
     """Where the sampled answer comes from: the rest of the top-K list (footnote 1), or the whole distribution."""
     task_weights: Literal["learned", "fixed"] = "learned"
     """Weights of ML and reinforcement: learned variances (Eq. 11), or fixed by reward_weight."""
-    reward_weight: float = 1.0
+    reward_weight: NonNegative = 1.0
     """With fixed task weights: weight of the reinforcement term beside ML's 1."""
-    holdout_seed: int = -1
+    holdout_seed: Annotated[int, Range(least=-1, below=2**63)] = -1
     """Seed of the choice of held-out articles; -1 takes training.seed. With init, give that of the run started from."""
 
 
@@ -145,7 +171,7 @@ class Training:
 class Decoding:
     """How an answer is read off the pointers."""
 
-    max_length: int = 15
+    max_length: Count = 15
     """Longest answer, in tokens."""
 
 
@@ -168,13 +194,17 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     path = Path(source)
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        tree = loader.construct_document(root) if root is not None else {}
     except FileNotFoundError:
         raise UserError(
             f"{path}: no such recipe; recipes/ in the repository holds the ones that come with it."
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2026-13-45
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); mend the file.") from None
+    if (key := _twice(root)) is not None:
+        raise UserError(f"{path}: the key {key!r} stands there twice; leave one of them.")
     return recipe_from(tree or {}, overrides, str(path))
 
 
@@ -192,7 +222,7 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
             raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
         try:
             value = yaml.safe_load(text) if text.strip() else ""
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):
             raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
@@ -227,8 +257,30 @@ def field_help(cls: type) -> dict[str, str]:
     return helps
 
 
+def field_ranges(cls: type) -> dict[str, str]:
+    """What the numbers of a dataclass may be, in words, by field."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    numbers = {
+        name: typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else hint for name, hint in hints.items()
+    }
+    return {name: str(hint.__metadata__[0]) for name, hint in numbers.items() if typing.get_origin(hint) is Annotated}
+
+
+def _twice(root: Any) -> str | None:
+    """A key that stands twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
+    import yaml
+
+    sections = [root, *(value for _, value in root.value)] if isinstance(root, yaml.MappingNode) else []
+    for section in sections:
+        keys = [key.value for key, _ in section.value] if isinstance(section, yaml.MappingNode) else []
+        for place, key in enumerate(keys):
+            if key in keys[:place]:
+                return str(key)
+    return None
+
+
 def _build(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     values: dict[str, Any] = {}
     for key, value in tree.items():
         if key not in hints:
@@ -247,12 +299,19 @@ def _build(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
 def _coerce(hint: Any, value: Any, place: str) -> Any:
     """The value as the field's type, or one clear sentence."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        number, allowed = _coerce(args[0], value, place), args[1]
+        if number in allowed:
+            return number
+        raise UserError(f"{place} must be {allowed}; it is {value!r}.")
     if origin is Literal:
         if value in args:
             return value
         raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {value!r}.")
-    if origin is tuple and isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
-        return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
+    if origin is tuple:
+        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
+            return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
+        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {value!r}.")
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _coerce(next(a for a in args if a is not type(None)), value, place)
     if hint is bool and isinstance(value, bool):
@@ -260,10 +319,10 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            return float(value)  # YAML reads 1e-4 as a string
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError, OverflowError):
+            if math.isfinite(number := float(value)):  # YAML reads 1e-4 as a string
+                return number
+            raise UserError(f"{place} must be a finite number; it is {value!r}.")
     if hint is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     if hint is str and value is None:

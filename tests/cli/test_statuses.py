@@ -157,3 +157,24 @@ def test_a_recipe_is_shown_beside_the_defaults(tmp_path: Path) -> None:
     assert shown["network"]["attention"]["choices"] == ["relu", "dot"]
     plain = run("recipe", "r.yaml", cwd=tmp_path).stdout
     assert any(line.split()[:3] == ["network.blocks", "2", "3"] for line in plain.splitlines())
+
+
+def test_settings_are_shown_changed_without_a_recipe_and_with_what_is_allowed() -> None:
+    import json
+
+    shown = json.loads(run("recipe", "network.blocks=5", "--json").stdout)
+    assert (shown["network"]["blocks"]["value"], shown["network"]["blocks"]["default"]) == (5, 3)
+    assert shown["network"]["blocks"]["allowed"] == "at least 1"
+    assert shown["network"]["attention"]["allowed"] == "relu | dot"
+    assert shown["training"]["betas"]["allowed"] == "at least 0 and below 1"
+    plain = run("recipe", "network.blocks=5").stdout
+    assert any(line.split()[:6] == ["network.blocks", "5", "3", "at", "least", "1"] for line in plain.splitlines())
+
+
+def test_a_number_that_makes_no_sense_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("{}\n")
+    words = ["train", "r.yaml", "network.hidden=0", "--train", "none.json", "--out", "run"]
+    done = run(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: r.yaml: network: hidden must be at least 1; it is 0.\n"
+    assert not (tmp_path / "run").exists()

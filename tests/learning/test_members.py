@@ -43,7 +43,7 @@ def test_a_member_that_fails_says_why_and_stops_nobody(run_members: Any) -> None
     members = [Member("none", ("network.blocks=0",)), Member("good", ())]
     none, good = run_members(members, at_once=1)
     assert none.status == 1
-    assert "at least 1 aligning block" in none.problem
+    assert "blocks must be at least 1; it is 0" in none.problem
     assert good.status == 0
 
 

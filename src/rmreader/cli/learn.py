@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, table
+
+if TYPE_CHECKING:
+    from rmreader.config import Recipe
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]...", help="A recipe, and settings to change.")
+]
+
+
+def split_words(words: list[str] | None) -> tuple[Path | None, list[str]]:
+    """The recipe's path, if the first word is no setting, and the settings to change."""
+    words = words or []
+    return (Path(words[0]), words[1:]) if words and "=" not in words[0] else (None, words)
+
+
+def recipe_of(words: list[str] | None) -> Recipe:
+    """The recipe that the words of ``[RECIPE] [KEY=VALUE]...`` make; the defaults changed where no file is named."""
+    from rmreader.config import load_recipe, recipe_from
+
+    path, overrides = split_words(words)
+    return load_recipe(path, overrides) if path else recipe_from({}, overrides)
 
 
 @app.command()
@@ -52,47 +73,45 @@ def train(
 
 @app.command()
 def recipe(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="RECIPE", help="A recipe to show; the defaults alone without one.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
-    ] = None,
+    words: Words = None,
     json: Json = False,
 ) -> None:
-    """Print every setting with its help, its default, and its value in a recipe."""
-    from rmreader.config import Recipe, load_recipe
+    """Print every setting with its help, its default, what it may be, and its value in a recipe, if one is given."""
+    from rmreader.config import Recipe
 
-    shown = load_recipe(path, overrides or ()) if path else Recipe()
+    shown = recipe_of(words)
     sections = {section.name: _settings(getattr(shown, section.name)) for section in dataclasses.fields(Recipe)}
     if json:
         emit_json(sections)
         return
     for name, settings in sections.items():
         rows = [
-            (f"{name}.{key}", _plain(s["value"]), _plain(s["default"]), " | ".join(map(str, s["choices"])), s["help"])
+            (f"{name}.{key}", _plain(s["value"]), _plain(s["default"]), s["allowed"], s["help"])
             for key, s in settings.items()
         ]
-        header = ("setting", "value", "default", "choices", "help")
-        if path is None:  # every value is the default
+        header = ("setting", "value", "default", "allowed", "help")
+        if not words:  # every value is the default
             rows, header = [row[:1] + row[2:] for row in rows], header[:1] + header[2:]  # type: ignore[assignment,misc]
         table(rows, header, name)
 
 
 def _settings(section: Any) -> dict[str, dict[str, Any]]:
-    """Every field of a recipe's section: value, default, choices, help."""
+    """Every field of a recipe's section: value, default, what it may be, help."""
     import typing
 
-    from rmreader.config import field_help
+    from rmreader.config import field_help, field_ranges
 
-    helps, hints = field_help(type(section)), typing.get_type_hints(type(section))
+    helps, ranges = field_help(type(section)), field_ranges(type(section))
+    choices = {
+        name: list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else []
+        for name, hint in typing.get_type_hints(type(section)).items()
+    }
     return {
         field.name: {
             "value": getattr(section, field.name),
             "default": field.default,
-            "choices": list(typing.get_args(hints[field.name]))
-            if typing.get_origin(hints[field.name]) is typing.Literal
-            else [],
+            "choices": choices[field.name],
+            "allowed": ranges.get(field.name) or " | ".join(choices[field.name]),
             "help": helps.get(field.name, ""),
         }
         for field in dataclasses.fields(section)

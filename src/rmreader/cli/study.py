@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmreader.cli.app import app
+from rmreader.cli.learn import Words, recipe_of, split_words
 from rmreader.cli.output import Json, emit_json, note, table
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ Seeds = Annotated[int, typer.Option(min=1, help="Trainings of each kind, seeds 1
 AtOnce = Annotated[int, typer.Option(min=0, help="Trainings side by side; 0 is all of them.")]
 Models = Annotated[
     list[str], typer.Argument(metavar="MODEL...", help="Readers, by name or folder (or a run's folder).")
-]
-Words = Annotated[
-    list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]...", help="A recipe, and settings to change.")
 ]
 
 
@@ -52,7 +50,7 @@ def rl(
     from rmreader.studies.rl import study_rl
     from rmreader.studies.runs import Job
 
-    recipe, overrides = _recipe(words)
+    recipe, overrides = split_words(words)
     job = Job(train, dev, out, device, at_once, curve=True)
     _show(study_rl(init, recipe, overrides, job, seeds), out, json)
 
@@ -76,13 +74,11 @@ def ablation(
     json: Json = False,
 ) -> None:
     """Table 4: the twelve ablations, each trained in the paper's two stages."""
-    from rmreader.config import load_recipe, recipe_from
     from rmreader.studies.ablation import study_ablation
     from rmreader.studies.runs import Job
 
-    path, overrides = _recipe(words)
-    recipe = load_recipe(path, overrides) if path else recipe_from({}, overrides)
-    _show(study_ablation(recipe, Job(train, dev, out, device, at_once), seeds, rows, ml_only, second or ()), out, json)
+    job = Job(train, dev, out, device, at_once)
+    _show(study_ablation(recipe_of(words), job, seeds, rows, ml_only, second or ()), out, json)
 
 
 @study.command()
@@ -149,12 +145,9 @@ def calibration(
 @study.command()
 def rounds(words: Words = None, out: Results = None, json: Json = False) -> None:
     """Table 1: rounds of alignment, counted in the network of a recipe."""
-    from rmreader.config import load_recipe, recipe_from
     from rmreader.studies.rounds import study_rounds
 
-    path, overrides = _recipe(words)
-    recipe = load_recipe(path, overrides) if path else recipe_from({}, overrides)
-    _show(study_rounds(recipe.network), out, json)
+    _show(study_rounds(recipe_of(words).network), out, json)
 
 
 @study.command()
@@ -169,16 +162,11 @@ def figure(
     """Figures 2 and 4: the attentions of every round for one question, and how reattention moved them, as a page."""
     if bool(question) != (passage is not None):
         raise typer.BadParameter("give both --question and --passage, or neither for a sample.")
+    from rmreader.reading.chat import read_passage
     from rmreader.studies.figure import sample, study_figure
 
-    texts = (question, passage.read_text(encoding="utf-8-sig")) if passage else sample()
+    texts = (question, read_passage(passage)) if passage else sample()
     _show(study_figure(*texts, model, out, device), out, json)
-
-
-def _recipe(words: list[str] | None) -> tuple[Path | None, list[str]]:
-    """The recipe, if the first word is no setting, and the settings to change."""
-    words = words or []
-    return (Path(words[0]), words[1:]) if words and "=" not in words[0] else (None, words)
 
 
 def _show(report: Report, out: Path | None, json: bool) -> None:
