@@ -40,7 +40,7 @@ def values(hint: Any, allowed: Range = ANY) -> st.SearchStrategy[Any]:
     if typing.get_origin(hint) is tuple:
         return st.tuples(*map(values, typing.get_args(hint)))
     if hint is float:
-        least, most = max(allowed.least, allowed.above, -1e300), min(allowed.below, 1e300)
+        least, most = max(allowed.least, allowed.above, -1e37), min(allowed.below, 1e37)
         return st.floats(least, most, allow_nan=False).filter(allowed.__contains__)
     if hint is int:
         return st.integers(int(max(allowed.least, -(10**12))), int(min(allowed.below - 1, 10**12)))
@@ -115,9 +115,10 @@ def test_every_setting_has_a_help_text() -> None:
         ({"training": {"betas": [0.9]}}, [], "training: betas must be a list of 2 numbers; it is [0.9]"),
         ({"training": {"betas": 0.9}}, [], "betas must be a list of 2 numbers; it is 0.9"),
         ({"training": {"betas": [0.9, 1]}}, [], "betas must be at least 0 and below 1; it is 1"),
-        ({"training": {"rate": float("nan")}}, [], "rate must be a finite number; it is nan"),
-        ({}, ["network.gamma=-.inf"], "gamma must be a finite number; it is -inf"),
-        ({}, ["training.rate=nan"], "rate must be a finite number; it is 'nan'"),
+        ({"training": {"rate": float("nan")}}, [], "rate must be a finite number, of single precision; it is nan"),
+        ({}, ["network.gamma=-.inf"], "gamma must be a finite number, of single precision; it is -inf"),
+        ({}, ["training.rate=nan"], "rate must be a finite number, of single precision; it is 'nan'"),
+        ({}, ["training.rate=1e300"], "rate must be a finite number, of single precision; it is '1e300'"),
         ({"training": {"rate": 10**400}}, [], "rate must be of type float"),
         ({}, ["network.gamma=2026-13-45"], "the value is not valid YAML"),
         ({}, ["blocks=2"], "write it as section.key=value"),

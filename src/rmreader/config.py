@@ -320,9 +320,9 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
         return value
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         with contextlib.suppress(ValueError, OverflowError):
-            if math.isfinite(number := float(value)):  # YAML reads 1e-4 as a string
+            if abs(number := float(value)) < 1e38:  # YAML reads 1e-4 as a string; more than this is infinite in float32
                 return number
-            raise UserError(f"{place} must be a finite number; it is {value!r}.")
+            raise UserError(f"{place} must be a finite number, of single precision; it is {value!r}.")
     if hint is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     if hint is str and value is None:

@@ -94,6 +94,15 @@ def test_a_reader_in_the_wrong_list_is_refused(tiny: Any, with_: list[str]) -> N
     assert done.exit_code == 2
 
 
+def test_data_without_questions_are_one_sentence(with_: list[str], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    row = {"id": "1", "question": " ", "answers": []}  # a question without a word
+    empty.write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "A text.", "qas": [row]}]}]}))
+    done = CliRunner().invoke(app, ["study", "attention", "--data", str(empty), "--with", with_[0], "--device", "cpu"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "empty.json: has no questions" in done.stderr
+
+
 @pytest.mark.parametrize("diagonal", ["zero", "mask", "none"])
 def test_what_reattention_moved_is_what_goes_when_it_is_taken_away(
     make_reader: Callable[..., Path], diagonal: str
@@ -158,3 +167,7 @@ def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(with_:
     assert json.loads(done.stdout)["question"] == question
     assert json.loads(done.stdout)["answer"] in passage
     assert CliRunner().invoke(app, [*words, "--question", "Who?"]).exit_code == 2
+    (tmp_path / "utf16.txt").write_text("Ada made a bridge.", encoding="utf-16")
+    done = CliRunner().invoke(app, [*words, "--question", "Who?", "--passage", str(tmp_path / "utf16.txt")])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "utf16.txt: not UTF-8 text (at byte 0)" in done.stderr

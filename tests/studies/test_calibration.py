@@ -25,7 +25,7 @@ def test_it_judges_the_confidences_that_ask_gives(make_reader: Any, tiny: Any, t
     manifest = folder / "reader.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"temperature": 2.5}))
     report = study_calibration([str(folder)], tiny.dev, tmp_path)
-    found = report.data[folder.name]
+    found = report.data[str(folder)]
 
     reader, sure, right, exact = Reader.load(folder), [], [], []
     for paragraph, question in read_squad(tiny.dev).questions():
@@ -50,8 +50,29 @@ def test_it_judges_the_confidences_that_ask_gives(make_reader: Any, tiny: Any, t
     assert written[-1].read_bytes().startswith(b"\x89PNG")
 
 
-def test_questions_without_answers_are_no_measure(make_reader: Any, tmp_path: Path) -> None:
+def test_readers_whose_folders_have_one_name_are_kept_apart_and_a_runs_folder_will_do(
+    make_reader: Any, tiny: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("matplotlib", reason="matplotlib, of the extra `plots`, is not installed")
+    one, two = make_reader(1), make_reader(2)
+    assert one.name == two.name == "best"
+    report = study_calibration([str(one), str(two)], tiny.dev, tmp_path)
+    assert list(report.data) == [str(one), str(two)]
+    assert [row[0] for row in report.rows] == [str(one)] * 2 + [str(two)] * 2
+    assert [path.name for path in report.files] == ["reliability-1-best.png", "reliability-2-best.png"]
+    assert all(path.is_file() for path in report.files)
+    both = f"{one},{two.parent}"
+    runs = study_calibration([str(one.parent), both], tiny.dev)
+    assert runs.data[str(one.parent)] == report.data[str(one)]
+    assert list(runs.data) == [str(one.parent), both]
+    with pytest.raises(UserError, match="given twice"):
+        study_calibration([str(one), str(one.parent)], tiny.dev)
+
+
+@pytest.mark.parametrize("rows", [[], [{"id": "1", "question": " ", "answers": [{"text": "A", "answer_start": 0}]}]])
+def test_questions_without_answers_or_words_are_no_measure(make_reader: Any, tmp_path: Path, rows: list[Any]) -> None:
     empty = tmp_path / "empty.json"
-    empty.write_text('{"version": "1.1", "data": []}')
+    empty.write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "A text.", "qas": rows}]}]}))
     with pytest.raises(UserError, match="no questions with answers"):
         study_calibration([str(make_reader(1))], empty)

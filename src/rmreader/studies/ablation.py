@@ -15,7 +15,7 @@ from rmreader.errors import UserError
 from rmreader.learning.members import Member
 from rmreader.studies.paper import TABLE_4, Ablation
 from rmreader.studies.report import DASH, Report, mean, shown, summary
-from rmreader.studies.runs import SECOND_STAGE, Job, Run, claim, train_all
+from rmreader.studies.runs import SECOND_STAGE, Job, Run, check_stage, claim, train_all
 
 
 def choose(rows: str, ml_only: bool) -> list[Ablation]:
@@ -44,6 +44,10 @@ def study_ablation(
     """Train what the rows need and compare; ``second`` changes settings of the second stage."""
     chosen = choose(rows, ml_only)
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
+    going_on = recipe_from(to_tree(recipe), [*SECOND_STAGE, *second], "the second stage")
+    check_stage(job, "ml", recipe)
+    if not ml_only:
+        check_stage(job, "second", going_on)
     claim(job, "ablation")
 
     networks = list(dict.fromkeys(row.network for row in chosen))
@@ -57,7 +61,7 @@ def study_ablation(
             for seed in _seeds(seeds)
             if (start := trained.get(_name(row.network, seed))) is not None
         ]
-        reinforced, more = train_all(job, "second", recipe_from(to_tree(recipe), [*SECOND_STAGE, *second]), members)
+        reinforced, more = train_all(job, "second", going_on, members)
         trained, problems = trained | reinforced, problems + more
     scores = {
         row.number: [

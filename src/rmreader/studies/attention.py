@@ -33,6 +33,8 @@ def study_attention(
     encoded = encode_file(data)
     if limit:
         encoded = encoded.subset(np.arange(min(limit, len(encoded))))
+    if not in_order(encoded, 1):
+        raise UserError(f"{data}: has no questions that can be read, to compare attentions on; give other data.")
     lists = {"without": list(without), "with": list(with_)}
     found = {
         name: divergences(readers, encoded, device, name == "with") if readers else {}

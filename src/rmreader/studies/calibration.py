@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from rmreader.console import progress
 from rmreader.errors import UserError
 from rmreader.reading.calibrate import questions_of
+from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error, expected_share, log_loss, reliability
 from rmreader.scoring.squad import exact_match, f1
+from rmreader.studies.folders import reader_folders
 from rmreader.studies.report import Report
 
 
@@ -37,7 +39,10 @@ class Judged:
 
 def study_calibration(models: Sequence[str], data: Path, out: Path | None = None) -> Report:
     """Expected calibration error of each reader on questions that no temperature was fitted on."""
-    judged = [judge(model, data) for model in models]
+    folders = {model: reader_folders(model) for model in models}
+    if len({tuple(path.resolve() for path in paths) for paths in folders.values()}) < len(models):
+        raise UserError("a reader is given twice; name each once.")
+    judged = [judge(model, folders[model], data) for model in models]
     rows = [
         (one.name, f"{stage}, T = {temperature:.3f}", f"{_error(one, sure):.4f}", f"{log_loss(sure, one.right):.4f}",
          f"{100 * sure.mean():.1f} %", f"{100 * one.right.mean():.1f}",
@@ -54,15 +59,22 @@ def study_calibration(models: Sequence[str], data: Path, out: Path | None = None
             "A confidence is the F1 to expect of an answer. Nothing was fitted on these questions: a temperature comes "
             "from articles held out of training."
         ],
-        files=[draw(one, out) for one in judged] if out else [],
+        files=[draw(one, out / f"reliability-{label}.png") for one, label in zip(judged, _labels(models), strict=True)]
+        if out
+        else [],
     )
 
 
-def judge(model: str, data: Path) -> Judged:
-    """Ask a reader everything in a file."""
-    reader, known = Reader.load(model), list(questions_of(data))
-    if not known:
-        raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
+def _labels(models: Sequence[str]) -> list[str]:
+    """A short name for each reader's plot: its folder's, with a number in front where two have the same."""
+    names = [Path(model).name for model in models]
+    return names if len(set(names)) == len(names) else [f"{k}-{name}" for k, name in enumerate(names, 1)]
+
+
+def judge(model: str, folders: Sequence[Path], data: Path) -> Judged:
+    """Ask a reader, or an ensemble of several folders, everything in a file."""
+    known = list(questions_of(data))
+    reader = Reader.load(folders[0]) if len(folders) == 1 else Ensemble.of(folders)
     temperatures, rows, right = (1.0, reader.temperature), [], []
     with progress(f"{model}: {data.name}", total=len(known)) as advance:
         found = reader.spreads((question, passage) for question, passage, _ in known)
@@ -71,12 +83,14 @@ def judge(model: str, data: Path) -> Judged:
                 rows.append([expected_share(scores, shares, temperature) for temperature in temperatures])
                 right.append((f1(text, references), exact_match(text, references)))
             advance(1)
-    before, after = np.array(rows).reshape(-1, 2).T
-    return Judged(Path(model).name, reader.temperature, before, after, *np.array(right, float).reshape(-1, 2).T)
+    if not rows:
+        raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
+    before, after = np.array(rows).T
+    return Judged(model, reader.temperature, before, after, *np.array(right, float).T)
 
 
-def draw(one: Judged, out: Path) -> Path:
-    """The reliability plot ``reliability-NAME.png``: accuracy against confidence, and how often each is given."""
+def draw(one: Judged, path: Path) -> Path:
+    """The reliability plot: accuracy against confidence, and how often each is given."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -94,13 +108,12 @@ def draw(one: Judged, out: Path) -> Path:
         where = [found.confidence for found in bins]
         plot.plot(where, [found.accuracy for found in bins], color=colour, marker=marker, markersize=5, label=label)
         counts.hist(sure, bins=np.linspace(0, 1, 11).tolist(), histtype="step", color=colour, linewidth=1.5)
-    plot.set(title=f"{one.name}: {len(one.right):,} questions", ylabel="mean F1", xlim=(0, 1), ylim=(0, 1))
+    plot.set(title=f"{Path(one.name).name}: {len(one.right):,} questions", ylabel="mean F1", xlim=(0, 1), ylim=(0, 1))
     plot.legend(loc="upper left", fontsize=9)
     counts.set(xlabel="confidence", ylabel="questions")
     for axis in (plot, counts):
         axis.grid(alpha=0.25)
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"reliability-{one.name}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
     return path

@@ -21,10 +21,10 @@ from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
 from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
-from rmreader.learning.readerfolder import MANIFEST, load_network
+from rmreader.learning.readerfolder import load_network
 from rmreader.model.network import Network
 from rmreader.model.spans import top_spans
-from rmreader.reading.folder import find
+from rmreader.studies.folders import reader_folder
 
 Floats = NDArray[np.float32]
 _MASKED = -1e30
@@ -48,12 +48,6 @@ class Found:
 
 
 NOTHING = Found("", 0, 0)
-
-
-def reader_folder(name_or_path: str | Path) -> Path:
-    """The reader of that name, in that folder, or in ``best`` of a run's folder."""
-    best = Path(name_or_path) / "best"
-    return best if (best / MANIFEST).is_file() else find(name_or_path)
 
 
 def open_reader(

@@ -24,7 +24,7 @@ from rmreader.learning.members import Member
 from rmreader.learning.setup import pick_device, read_init, split_seed
 from rmreader.studies import curves, disagreements, paper
 from rmreader.studies.report import Report, mean, shown, summary
-from rmreader.studies.runs import SECOND_STAGE, Job, Run, claim, evaluations, train_all
+from rmreader.studies.runs import SECOND_STAGE, Job, Run, check_stage, claim, evaluations, train_all
 
 OBJECTIVES = {"dcrl": "DCRL", "scst": "SCST", "ml": "continued ML"}
 Runs = dict[str, dict[int, Run]]
@@ -40,6 +40,7 @@ def study_rl(init: Path, recipe: Path | None, overrides: Sequence[str], job: Job
         settings = recipe_from(to_tree(started), [*SECOND_STAGE, *overrides])
     held = [f"training.init={json.dumps(str(init))}", f"training.holdout_seed={split_seed(started.training)}"]
     settings = recipe_from(to_tree(settings), held)
+    check_stage(job, "runs", settings)
     device = pick_device(job.device)
     weights, lexicon = read_init(init)
     extras = Extras(settings.inputs, device)

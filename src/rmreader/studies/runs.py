@@ -13,6 +13,7 @@ from rmreader.errors import UserError
 from rmreader.learning.checkpoint import sha256
 from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, train_members
+from rmreader.learning.schedule import check
 
 SECOND_STAGE = (
     "training.rate=1e-4",
@@ -79,13 +80,20 @@ def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
             )
 
 
-def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Run], list[str]]:
-    """Train the members that are not finished into ``out/STAGE/NAME``: all that are by then, and why others are not."""
+def check_stage(job: Job, stage: str, recipe: Recipe, members: Sequence[Member] = ()) -> None:
+    """Refuse a stage that began otherwise, and a mistake in any of its trainings, before the first one starts."""
     folder = job.out / stage
     if (folder / "recipe.yaml").is_file():
         _same(folder, _flat(load_recipe(folder / "recipe.yaml")), _flat(recipe))
-    for member in members:  # a mistake in any of them is told before the first one starts
-        recipe_from(to_tree(recipe), member.overrides)
+    check(recipe.training)
+    for member in members:
+        check(recipe_from(to_tree(recipe), member.overrides).training)
+
+
+def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Run], list[str]]:
+    """Train the members that are not finished into ``out/STAGE/NAME``: all that are by then, and why others are not."""
+    check_stage(job, stage, recipe, members)
+    folder = job.out / stage
     waiting = [member for member in members if finished(folder / member.name) is None]
     if done := len(members) - len(waiting):
         say(f"{folder}: {done} of {len(members)} trainings are finished already.")

@@ -1,0 +1,19 @@
+"""Where a reader is that a study is given: by name, in its folder, or in the folder of a run. Without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmreader.reading.folder import MANIFEST, find
+
+
+def reader_folder(name_or_path: str | Path) -> Path:
+    """The reader of that name, in that folder, or in ``best`` of a run's folder."""
+    best = Path(name_or_path) / "best"
+    return best if (best / MANIFEST).is_file() else find(name_or_path)
+
+
+def reader_folders(model: str) -> list[Path]:
+    """The folders of a reader, or of an ensemble's members, named with commas between them."""
+    names = [model] if Path(model).exists() else model.split(",")
+    return [reader_folder(name) for name in names]
