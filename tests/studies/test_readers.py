@@ -115,3 +115,10 @@ def test_the_commands_print_tables_and_json(tiny: Any, folders: list[str], tmp_p
     done = CliRunner().invoke(app, ["study", "squad", "--dev", str(tiny.dev), str(tmp_path)])
     assert done.exit_code == 1
     assert "not a reader's folder" in done.stderr
+
+
+def test_a_file_without_questions_is_named(folders: list[str], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"version": "1.1", "data": []}')
+    with pytest.raises(UserError, match=r"empty\.json: holds no question"):
+        study_squad(empty, folders[:1], CPU)

@@ -11,6 +11,7 @@ import torch
 
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import Dataset, read_squad
+from rmreader.errors import UserError
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
 from rmreader.studies import paper
@@ -91,6 +92,8 @@ def _scores(
 ) -> Scored:
     """Scores of every reader and of the ensemble; their predictions go to ``out``, in the official format."""
     encoded, dataset = encode_file(path), read_squad(path)
+    if not len(encoded):
+        raise UserError(f"{path}: holds no question, so there is nothing to score; give other data.")
     answers = answer(models, encoded, device)
     everyone = answers.singles | ({"ensemble": answers.together} if answers.together is not None else {})
     scored = {}
