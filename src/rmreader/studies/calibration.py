@@ -108,7 +108,8 @@ def draw(one: Judged, path: Path) -> Path:
         where = [found.confidence for found in bins]
         plot.plot(where, [found.accuracy for found in bins], color=colour, marker=marker, markersize=5, label=label)
         counts.hist(sure, bins=np.linspace(0, 1, 11).tolist(), histtype="step", color=colour, linewidth=1.5)
-    plot.set(title=f"{Path(one.name).name}: {len(one.right):,} questions", ylabel="mean F1", xlim=(0, 1), ylim=(0, 1))
+    title = f"{path.stem.removeprefix('reliability-')}: {len(one.right):,} questions"
+    plot.set(title=title, ylabel="mean F1", xlim=(0, 1), ylim=(0, 1))
     plot.legend(loc="upper left", fontsize=9)
     counts.set(xlabel="confidence", ylabel="questions")
     for axis in (plot, counts):
