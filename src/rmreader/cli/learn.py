@@ -57,7 +57,9 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
-    if settings.training.holdout > 0:
+    from rmreader.learning.readerfolder import temperature
+
+    if settings.training.holdout > 0 and temperature(result.best) == 1.0:  # else it was fitted when the run first ended
         from rmreader.reading.calibrate import calibrate, held_out
 
         calibrate(result.best, held_out(result.best, train), engine="torch")

@@ -33,8 +33,6 @@ def average(folders: Sequence[Path], target: Path) -> float:
         raise UserError(f"{', '.join(map(str, folders))}: an average needs at least two readers; name another one.")
     if target.exists():
         raise UserError(f"{target}: there already; remove it or choose another place.")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UserError(f"{', '.join(map(str, folders))}: a reader stands there twice; name each once.")
     sums: dict[str, Tensor] = {}
     traits: dict[str, str] = {}
     members: list[dict[str, Any]] = []

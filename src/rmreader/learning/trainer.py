@@ -76,8 +76,6 @@ class TrainResult:
     """Best F1 on the held-out articles; None without them."""
     dev: Scores | None
     """Scores of ``best`` on the dev file, if one was given."""
-    again: bool = False
-    """The run had ended before; its reader is as it was found."""
 
 
 def train(
@@ -125,7 +123,6 @@ class Run:
             self.learner.load(tensors)
             self.state = State.from_tree(tree)
             self.saved = self.state.step
-        self.again = self.state.ended
         self._restore_best()
         rewind(self.out / "log.jsonl", self.state.step)
         self.log = Log(self.out / "log.jsonl", tensorboard)
@@ -273,7 +270,7 @@ class Run:
     def _score(self, feed: Any) -> dict[str, float]:
         return dataclasses.asdict(evaluate(self.learner.kept, feed, self.recipe.decoding.max_length))
 
-    def _keep(self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]]) -> None:
+    def _keep(self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]], temperature: float = 1.0) -> None:
         provenance = {
             "rmreader": __version__,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -283,7 +280,7 @@ class Run:
             "trained_on_sha256": self.setup.train_sha256,
         }
         parts = weights, self.setup.lexicon, self.recipe, scores, provenance
-        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras)
+        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras, temperature=temperature)
 
     def _save(self) -> None:
         self._read()
@@ -312,13 +309,13 @@ class Run:
         dev = None
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
+            fitted = readerfolder.temperature(self.out / "best")  # by a calibration, if the run had ended before
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dataclasses.asdict(dev)}
-            if not self.again:
-                self._keep(network.state_dict(), scores)
+            self._keep(network.state_dict(), scores, fitted)
             self.log.write("end", self.state.step, scores=scores)
             say(f"{self.out / 'best'}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")
-        return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev, self.again)
+        return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev)
 
     def _best_f1(self) -> float | None:
         return self.state.selection.best if self.state.selection.best >= 0 else None
