@@ -104,6 +104,10 @@ def test_held_out_articles_are_those_the_recipe_held_out(
             held = list(held_out(made, train))
             assert len(held) == count
             assert {question for question, _, _ in held} < {f"Who is {k}?" for k in range(10)}
+            origin = {"trained_on": "other.json", "trained_on_sha256": "0" * 64}
+            write_reader(made, make_network(recipe, lexicon).state_dict(), lexicon, recipe, {}, origin)
+            with pytest.raises(UserError, match=r"not the file .* other.json"):
+                list(held_out(made, train))
         else:
             with pytest.raises(UserError, match="held out no articles"):
                 list(held_out(made, train))

@@ -64,6 +64,8 @@ def prepare(
     dev = _read(dev_path, cache_dir) if dev_path else None
     if dev is not None and not len(dev):
         raise UserError(f"{dev_path}: has no question to report scores on; leave --dev out, or mend the file.")
+    if not len(encoded):
+        raise UserError(f"{train_path}: has no question to learn from; check it: rmreader data check.")
     learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training))
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)

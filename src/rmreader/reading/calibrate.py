@@ -78,10 +78,17 @@ def questions_of(data: Path) -> Iterator[Known]:
 def held_out(folder: Path, train: Path) -> Iterator[Known]:
     """The questions of its training file that a reader's recipe held out, by article."""
     from rmreader.data.encode import encode_file
+    from rmreader.learning.checkpoint import sha256
     from rmreader.learning.feed import split
     from rmreader.learning.setup import split_seed
 
-    training = open_folder(folder).recipe.training
+    opened = open_folder(folder)
+    training, origin = opened.recipe.training, opened.about.get("provenance", {})
+    if sha256(train) != origin.get("trained_on_sha256", sha256(train)):
+        raise UserError(
+            f"{train}: not the file that {folder} learned from, {origin.get('trained_on')}, by its checksum; give that "
+            "one, or questions that it did not learn from as --data."
+        )
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
         raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")

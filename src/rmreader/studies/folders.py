@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmreader.reading.folder import MANIFEST, find
+from rmreader.reading.folder import MANIFEST, find, reader_names
 
 
 def reader_folder(name_or_path: str | Path) -> Path:
@@ -15,5 +15,4 @@ def reader_folder(name_or_path: str | Path) -> Path:
 
 def reader_folders(model: str) -> list[Path]:
     """The folders of a reader, or of an ensemble's members, named with commas between them."""
-    names = [model] if Path(model).exists() else model.split(",")
-    return [reader_folder(name) for name in names]
+    return [reader_folder(name) for name in reader_names(model)]
