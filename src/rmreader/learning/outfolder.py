@@ -59,9 +59,7 @@ def alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True)
     with contextlib.ExitStack() as leave:
         if out.is_dir():  # else ``claim`` says what is wrong
-            descriptor = os.open(out, os.O_RDONLY)
-            leave.callback(os.close, descriptor)
-            _lock(out, descriptor)
+            _lock(out, leave)
         try:
             yield
         finally:
@@ -70,11 +68,13 @@ def alone(out: Path) -> Iterator[None]:
                     out.rmdir()
 
 
-def _lock(out: Path, descriptor: int) -> None:
-    """Held until the descriptor is closed, by whatever end; not everywhere can be locked, and then nothing is."""
+def _lock(out: Path, leave: contextlib.ExitStack) -> None:
+    """Held until leaving, or until the process ends in any way; where folders cannot be locked, none is."""
     try:
         import fcntl
 
+        descriptor = os.open(out, os.O_RDONLY)
+        leave.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(f"{out}: another process is training into it; wait for it, or give another folder.") from None
