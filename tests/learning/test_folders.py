@@ -47,7 +47,7 @@ def test_two_trainings_do_not_share_a_folder(go: Any, tmp_path: Path) -> None:
 
 def test_resuming_what_has_ended_leaves_the_reader_as_it_is(go: Any) -> None:
     first = go(dev="dev.json")
-    changed = manifest(first) | {"temperature": 0.3}
+    changed = manifest(first) | {"temperature": 0.3, "calibration": {"questions": 9}}
     (first.best / "reader.json").write_text(json.dumps(changed), encoding="utf-8")
     again = go(dev="dev.json", resume=True)
     assert again.dev == first.dev

@@ -18,7 +18,8 @@ _FIRST = ("ask", "chat", "predict", "evaluate", "serve", "train")  # in the help
 
 
 class _Verbs(TyperGroup):
-    """Statuses: 0 done, 1 an error the user can mend (one sentence on stderr), 2 wrong usage, 130 interrupted."""
+    """Statuses: 0 done, 1 an error the user can mend (one sentence on stderr; 3 where it is a faulty
+    share of a GPU), 2 wrong usage, 130 interrupted."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The verbs in the order of the help."""

@@ -57,12 +57,12 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
-    from rmreader.learning.readerfolder import temperature
-
-    if settings.training.holdout > 0 and temperature(result.best) == 1.0:  # else it was fitted when the run first ended
+    if settings.training.holdout > 0:
         from rmreader.reading.calibrate import calibrate, held_out
+        from rmreader.reading.folder import open_folder
 
-        calibrate(result.best, held_out(result.best, train), engine="torch")
+        if "calibration" not in open_folder(result.best).about:  # else it was fitted when the run first ended
+            calibrate(result.best, held_out(result.best, train), engine="torch")
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return

@@ -158,10 +158,10 @@ def _passage(place: str) -> str:
 
 def _warn(dataset: Dataset) -> Dataset:
     """The same data set, after saying what of the file was left out."""
-    for problem in dataset.problems[:3]:
-        note(f"skipped: {problem}")
-    if len(dataset.problems) > 3:
-        note(f"skipped: {len(dataset.problems):,} rows in all; `rmreader data check` lists them.")
+    from rmreader.data.squad import skipped
+
+    for sentence in skipped(dataset.problems):
+        note(sentence)
     return dataset
 
 

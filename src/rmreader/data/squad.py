@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,14 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
     check = _Check(str(path), strict, answers_needed)
     articles = [check.article(number, tree) for number, tree in enumerate(_load(Path(path)))]
     return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
+
+
+def skipped(problems: Sequence[Problem]) -> Iterator[str]:
+    """What to say of the rows that were left out: the first of them, and how many they are."""
+    for problem in problems[:3]:
+        yield f"skipped: {problem}"
+    if len(problems) > 3:
+        yield f"skipped: {len(problems):,} rows in all; `rmreader data check` lists them."
 
 
 def _load(path: Path) -> list[Any]:

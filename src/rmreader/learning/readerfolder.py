@@ -44,9 +44,10 @@ def write_reader(
     scores: Mapping[str, Mapping[str, float]],
     provenance: Mapping[str, Any],
     extras: Extras | None = None,
-    temperature: float = 1.0,
+    fitted: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on."""
+    """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on, ``fitted`` what
+    the manifest of these very weights said of a calibration."""
 
     def fill(folder: Path) -> dict[str, Any]:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, folder / WEIGHTS)
@@ -55,15 +56,10 @@ def write_reader(
         if extras is not None:
             extras.save(folder)
         (folder / "README.md").write_text(model_card(target.name, scores, provenance), encoding="utf-8")
-        about = {"temperature": temperature, "scores": scores, "provenance": provenance}
-        return {"format": 1, "kind": "rmreader", **about}
+        about = {"temperature": 1.0, "scores": scores, "provenance": provenance}
+        return {"format": 1, "kind": "rmreader", **about, **(fitted or {})}
 
     write_folder(target, MANIFEST, fill, keep_previous=False)
-
-
-def temperature(folder: Path) -> float:
-    """What a reader folder's confidences are divided by; 1 until it is fitted."""
-    return float(json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("temperature", 1.0))
 
 
 def read_reader(folder: Path) -> tuple[dict[str, Tensor], Lexicon, Recipe, dict[str, Any]]:

@@ -12,6 +12,7 @@ from rmreader.config import Recipe, Training
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
+from rmreader.data.squad import skipped
 from rmreader.errors import UserError
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
@@ -109,10 +110,8 @@ def prepare(
 def _read(path: Path, cache_dir: str | Path | None) -> Encoded:
     """The questions of a file, and a sentence on each of the first that had to be left out."""
     encoded = encode_file(path, cache_dir)
-    for problem in encoded.problems[:3]:
-        say(f"skipped: {problem}")
-    if len(encoded.problems) > 3:
-        say(f"skipped: {len(encoded.problems):,} rows in all; `rmreader data check` lists them.")
+    for sentence in skipped(encoded.problems):
+        say(sentence)
     return encoded
 
 
@@ -123,12 +122,13 @@ def split_seed(training: Training) -> int:
 
 def pick_device(name: str | None) -> torch.device:
     """The device of that name; by default the GPU, where there is one."""
+    device: torch.device | None
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise UserError(f"--device {name}: there is no training on it; take cpu, cuda or cuda:N.")
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: no such device to train on; take cpu, cuda or cuda:N.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
     return device

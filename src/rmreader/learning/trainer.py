@@ -95,9 +95,9 @@ def train(
     Everything that is chosen is chosen on held-out articles of the training file. The dev file is only reported on: at
     the end, and with ``curve`` at every evaluation too.
     """
-    paths = Path(train_path), Path(dev_path) if dev_path else None, Path(out)
-    with alone(paths[2]):
-        setup = prepare(recipe, *paths, resume, device, cache_dir)
+    data = Path(train_path), Path(dev_path) if dev_path else None
+    with alone(Path(out)):
+        setup = prepare(recipe, *data, Path(out), resume, device, cache_dir)
         with stop_on_signals() as stop:
             return Run(setup, tensorboard, curve).go(stop)
 
@@ -270,7 +270,9 @@ class Run:
     def _score(self, feed: Any) -> dict[str, float]:
         return dataclasses.asdict(evaluate(self.learner.kept, feed, self.recipe.decoding.max_length))
 
-    def _keep(self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]], temperature: float = 1.0) -> None:
+    def _keep(
+        self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]], fitted: dict[str, Any] | None = None
+    ) -> None:
         provenance = {
             "rmreader": __version__,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -280,7 +282,7 @@ class Run:
             "trained_on_sha256": self.setup.train_sha256,
         }
         parts = weights, self.setup.lexicon, self.recipe, scores, provenance
-        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras, temperature=temperature)
+        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras, fitted=fitted)
 
     def _save(self) -> None:
         self._read()
@@ -309,7 +311,8 @@ class Run:
         dev = None
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
-            fitted = readerfolder.temperature(self.out / "best")  # by a calibration, if the run had ended before
+            about = json.loads((self.out / "best" / readerfolder.MANIFEST).read_text(encoding="utf-8"))
+            fitted = {key: about[key] for key in ("temperature", "calibration") if key in about}  # if ended before
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dataclasses.asdict(dev)}
             self._keep(network.state_dict(), scores, fitted)

@@ -18,9 +18,9 @@ def product_type(like: Tensor) -> torch.dtype:
 
 def wide_matmul(a: Tensor, b: Tensor) -> Tensor:
     """a [B, s, D] @ b [B, D, t] for logits: under autocast in float32, where its own product would be bfloat16."""
-    kind = product_type(a)
-    if kind == a.dtype and not torch.is_autocast_enabled(a.device.type):
+    if not torch.is_autocast_enabled(a.device.type):
         return a @ b
+    kind = product_type(a)
     with torch.autocast(a.device.type, enabled=False):
         return _WideProduct.apply(a.to(kind), b.to(kind))  # type: ignore[no-any-return, no-untyped-call]
 

@@ -84,7 +84,7 @@ def held_out(folder: Path, train: Path) -> Iterator[Known]:
 
     opened = open_folder(folder)
     training, origin = opened.recipe.training, opened.about.get("provenance", {})
-    if sha256(train) != origin.get("trained_on_sha256", sha256(train)):
+    if (known := origin.get("trained_on_sha256")) is not None and sha256(train) != known:
         raise UserError(
             f"{train}: not the file that {folder} learned from, {origin.get('trained_on')}, by its checksum; give that "
             "one, or questions that it did not learn from as --data."
