@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -124,12 +125,16 @@ def test_terminating_all_terminates_each_member(tiny: Any, tmp_path: Path) -> No
     words = ["members", str(tmp_path / "recipe.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
     words += ["--device", "cpu", "--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
     log = tmp_path / "out" / "seed-1" / "log.jsonl"
-    with subprocess.Popen([sys.executable, "-m", "rmreader", *words], stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while not (log.exists() and read_log(log)):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # tests run side by side, and threads that wait spin
+    command = [sys.executable, "-m", "rmreader", *words]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 180
+            while not (log.exists() and read_log(log)):
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        finally:
+            process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 130
     assert "stopped after step" in (log.parent / "console.log").read_text(encoding="utf-8")  # the member too
