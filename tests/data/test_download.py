@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import threading
 import time
 import zipfile
@@ -129,11 +130,13 @@ def test_a_later_call_goes_on_from_what_an_earlier_one_left(server: Server, tmp_
 
 def _cut_once_then_fail(server: Server, folder: Path) -> None:
     """One reply cut short, then a server that has fallen over."""
-    original = Handler.do_GET
+    original, replies = Handler.do_GET, itertools.count()
 
     def once(handler: Handler) -> None:
+        handler.server.status = (
+            [503] if next(replies) else []
+        )  # before it replies: the client does not wait for us after
         original(handler)
-        handler.server.status = [503] * 10
 
     Handler.do_GET = once  # type: ignore[method-assign]
     try:
