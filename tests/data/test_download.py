@@ -135,7 +135,7 @@ def _cut_once_then_fail(server: Server, folder: Path) -> None:
     def once(handler: Handler) -> None:
         handler.server.status = (
             [503] if next(replies) else []
-        )  # before it replies: the client does not wait for us after
+        )  # set before the reply, which the client acts on
         original(handler)
 
     Handler.do_GET = once  # type: ignore[method-assign]
