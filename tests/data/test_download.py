@@ -133,9 +133,7 @@ def _cut_once_then_fail(server: Server, folder: Path) -> None:
     original, replies = Handler.do_GET, itertools.count()
 
     def once(handler: Handler) -> None:
-        handler.server.status = (
-            [503] if next(replies) else []
-        )  # set before the reply, which the client acts on
+        handler.server.status = [503] if next(replies) else []  # set before the reply, which the client acts on
         original(handler)
 
     Handler.do_GET = once  # type: ignore[method-assign]
