@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from rmreader.data.batches import list_letters
 from rmreader.kernels.embedding import FusedEmbedding
-from rmreader.kernels.fused import fused_bilstm
-from rmreader.kernels.lstm import bilstm
+from rmreader.kernels.fused import fused_bilstm, fused_final
+from rmreader.kernels.lstm import bilstm, final_states
 
 pytestmark = pytest.mark.filterwarnings("ignore:RNN module weights")  # from the reference, on a GPU
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -180,6 +181,10 @@ def test_it_reads_no_memory_that_was_not_written(precision: str, masked: bool, n
     lengths = torch.tensor([5] * 3 + [2] * 5 + [1] * 8 + [3, 5, 1], device=DEVICE)
     for number in results(fused_bilstm, tensors, lengths, 0, precision, mask):
         assert number.isfinite().all()
+    letters = torch.from_numpy(list_letters(lengths.cpu().numpy())).to(DEVICE)
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in (tensors[0][letters[0], letters[1]], *tensors[1:])]
+    fused_final(leaves[0], letters[0], lengths, *leaves[1:], precision, mask).sum().backward()
+    assert all(leaf.grad is not None and leaf.grad.isfinite().all() for leaf in leaves)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -202,6 +207,35 @@ def test_parts_are_as_good_as_the_whole(precision: str, seed: int, widths: list[
     for part, gradient, t in zip(parts, whole.grad.split(widths, -1), trained, strict=True):
         assert (part.grad is None) != t
         assert part.grad is None or error(part.grad, gradient.double()) < 1e-5
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@FEW
+@given(st.integers(0, 2**31), st.integers(1, 20), st.integers(1, 20), st.sampled_from([5, 16, 33]), st.booleans())
+def test_sequences_without_padding_end_in_the_same_states(
+    precision: str, seed: int, batch: int, size: int, hidden: int, masked: bool
+) -> None:
+    (x, *weights), draw = problem(seed, batch, 6, size, hidden), torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 7, (batch,), generator=draw)
+    letters = torch.from_numpy(list_letters(lengths.numpy())).to(DEVICE)
+    mask = (torch.rand(batch, 1, size, generator=draw) < 0.7).float().to(DEVICE) / 0.7 if masked else None
+    lengths = lengths.to(DEVICE)
+    dense = x[letters[0], letters[1]]
+
+    def last(run: object) -> object:
+        def both(x: Tensor, lengths: Tensor, *more: object) -> tuple[Tensor, Tensor]:
+            final = run(x, letters[0], lengths, *more)  # type: ignore[operator]
+            return final.new_zeros(1, requires_grad=True), final
+
+        return both
+
+    got = results(last(fused_final), [dense, *weights], lengths, 0, precision, mask)[1:]
+    wide = [tensor.double() for tensor in (dense, *weights)]
+    drop = None if mask is None else mask.double()
+    expected = results(last(final_states), wide, lengths, 0, "plain", "fp32", drop)[1:]
+    for name, a, b in zip(("final", "x", "weight_ih", "weight_hh", "bias"), got, expected, strict=True):
+        assert error(a, b) < TOLERANCE[precision], name
+    assert (got[1][int(lengths.sum()) :] == 0).all()
 
 
 @FEW

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import model_reference as reference
@@ -24,6 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rmreader.config import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
+from rmreader.data.batches import list_letters
 from rmreader.errors import UserError
 from rmreader.model import lstm
 from rmreader.model.dropout import VariationalDropout
@@ -249,3 +251,17 @@ def test_a_product_for_logits_is_rounded_before_but_not_after() -> None:
     for one, expected in zip(got, torch.autograd.grad(a @ b, (a, b), gradient), strict=True):
         assert one.dtype == torch.float32
         torch.testing.assert_close(one, expected, rtol=0, atol=0.02 * expected.abs().max().item())
+
+
+def test_letters_without_padding_change_nothing() -> None:
+    network, batch = make_network(10).eval(), make_batch(make_examples(10, LENGTHS))
+    letters = torch.from_numpy(list_letters(batch.words.lengths.numpy()))
+    assert letters.shape[1] > batch.words.lengths.sum()  # some are behind the last
+    dense = network(dataclasses.replace(batch, letters=letters))
+    torch.testing.assert_close(dense.log_p1, network(batch).log_p1)
+    dense.log_p1.sum().backward()
+    got = [p.grad.clone() for p in network.encoder.characters.parameters()]  # type: ignore[union-attr]
+    network.zero_grad()
+    network(batch).log_p1.sum().backward()
+    for one, parameter in zip(got, network.encoder.characters.parameters(), strict=True):  # type: ignore[union-attr]
+        torch.testing.assert_close(one, parameter.grad)

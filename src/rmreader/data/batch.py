@@ -39,6 +39,7 @@ class Batch(Generic[A]):
     offset: A | None = None  # int [B]: first token of the passage that is in the batch, where passages are cut
     query_pieces: A | None = None  # int [Q, t]: the questions' own sequences, where they are encoded apart
     query_mask: A | None = None  # bool [Q, t]
+    letters: A | None = None  # int [2, N]: word and place in it of every letter, 0 and 0 behind the last (training)
 
     def map(self, change: Callable[[A], B]) -> Batch[B]:
         """The same batch with ``change`` applied to every array."""

@@ -138,5 +138,16 @@ def _take(words: Words[Any], rows: Ints, pad: Padding) -> Words[Any]:
     return Words(taken.vectors, characters, taken.lengths, taken.keys, taken.trainable)
 
 
+def list_letters(lengths: NDArray[Any]) -> Ints:
+    """The word and the place in it of every letter [2, N] of words of these lengths; N is 8, 16, … a word."""
+    total, room = int(lengths.sum()), 8 * len(lengths)
+    while room < total:
+        room *= 2
+    letters = np.zeros((2, room), np.int64)
+    letters[0, :total] = np.repeat(np.arange(len(lengths)), lengths)
+    letters[1, :total] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return letters
+
+
 def _round_up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple

@@ -42,9 +42,35 @@ def fused_bilstm(
 ) -> tuple[Tensor, Tensor]:
     """``lstm.bilstm`` by the fused kernels; in bf16 mode the output is bfloat16. Padding may hold any finite number."""
     parts = [x] if isinstance(x, Tensor) else x
+    return _run(parts, lengths, (weight_ih, weight_hh, bias), precision, mask, variant, None)
+
+
+def fused_final(
+    x: Tensor,
+    owners: Tensor,
+    lengths: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    precision: str = "fp32",
+    mask: Tensor | None = None,
+) -> Tensor:
+    """``lstm.final_states`` by the fused kernels; rows behind the last sequence may hold any finite number."""
+    return _run([x], lengths, (weight_ih, weight_hh, bias), precision, mask, Variant(), owners)[1]
+
+
+def _run(
+    parts: Sequence[Tensor],
+    lengths: Tensor,
+    weights: tuple[Tensor, Tensor, Tensor],
+    precision: str,
+    mask: Tensor | None,
+    variant: Variant,
+    owners: Tensor | None,
+) -> tuple[Tensor, Tensor]:
     with torch.autocast(parts[0].device.type, enabled=False):
-        low = precision == "bf16"
-        output, final = _FusedBiLSTM.apply(lengths, weight_ih, weight_hh, bias, mask, low, variant, *parts)  # type: ignore[no-untyped-call]
+        how = mask, precision == "bf16", variant
+        output, final = _FusedBiLSTM.apply(lengths, owners, *weights, *how, *parts)  # type: ignore[no-untyped-call]
     return output, final
 
 
@@ -96,22 +122,23 @@ def _launch(kernel: Any, batch: int, hidden: int, low: bool, variant: Variant, *
         )
 
 
-def _move(source: Tensor, mask: Tensor | None, target: Tensor, steps: int) -> None:
+def _move(source: Tensor, mask: Tensor | None, target: Tensor, steps: int, owners: Tensor | None) -> None:
     """Rows of steps times their mask from one width to another: a wider target gets a 1 behind them, then zeros."""
     (rows, wide), width = source.shape, target.shape[1]
-    drop = source if mask is None else mask
+    drop, owner = source if mask is None else mask, source if owners is None else owners
     tile = {"ROWS": 16, "COLUMNS": min(128, triton.next_power_of_2(width))}
     apart = {"S": source.stride(0), "M": drop.stride(0), "R": target.stride(0)}
+    flags = {"MASKED": mask is not None, "DENSE": owners is not None}
     grid = triton.cdiv(rows, tile["ROWS"]), triton.cdiv(width, tile["COLUMNS"])
     with torch.cuda.device_of(source):  # type: ignore[no-untyped-call]
         triton_lstm.move_rows[grid](
-            source, drop, target, rows, steps, D=min(wide, width), W=width, MASKED=mask is not None, **apart, **tile
+            source, drop, owner, target, rows, steps, D=min(wide, width), W=width, **apart, **flags, **tile
         )
 
 
 def gate_tile(width: int) -> dict[str, int]:
     """What one program of ``gate_inputs`` multiplies at a time, for rows of so many columns."""
-    return {"ROWS": 128, "COLUMNS": 64, "STEP": min(64, max(16, triton.next_power_of_2(width)))}
+    return {"ROWS": 128, "COLUMNS": 128, "STEP": min(64, max(16, triton.next_power_of_2(width)))}
 
 
 def _gate_inputs(rows: Tensor, weights: Tensor) -> Tensor:
@@ -126,7 +153,7 @@ def _gate_inputs(rows: Tensor, weights: Tensor) -> Tensor:
 
 
 def _flat(x: Tensor) -> Tensor:
-    """[B,T,D] as rows [B·T,D]."""
+    """[…,D] as rows [N,D]."""
     return x.contiguous().view(-1, x.shape[-1])
 
 
@@ -135,10 +162,13 @@ def _up(number: int, multiple: int) -> int:
 
 
 class _FusedBiLSTM(torch.autograd.Function):
+    """Of parts [B,T,·]; with ``owners`` [N], the sequence of each row, of rows [N,·] without padding: final alone."""
+
     @staticmethod
     def forward(
         ctx: Any,
         lengths: Tensor,
+        owners: Tensor | None,
         w_ih: Tensor,
         w_hh: Tensor,
         bias: Tensor,
@@ -146,68 +176,83 @@ class _FusedBiLSTM(torch.autograd.Function):
         low: bool,
         variant: Variant,
         *parts: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor | None, Tensor]:
         ctx.set_materialize_grads(False)
-        (batch, steps), hidden, size = parts[0].shape[:2], w_hh.shape[-1], w_ih.shape[-1]
+        hidden, size, dense = w_hh.shape[-1], w_ih.shape[-1], owners is not None
+        batch, steps = len(lengths), parts[0].shape[1]
         operand = torch.bfloat16 if low else torch.float32
         lengths, w_hh, bias = lengths.contiguous(), w_hh.contiguous(), bias.contiguous()
+        starts = lengths.cumsum(0) - lengths if dense else lengths
         mask = None if mask is None else mask[:, 0]
         # One row for each step: [x, 1, 0…; the h it starts from, forward; the same, backward]. All that the weights
         # meet, so that one product gives all their gradients (the bias's by the 1); widths as cuBLAS likes them.
         begin, stride = _up(size + 1, 8), _up(hidden, 8)
-        rows = parts[0].new_empty(batch * steps, _up(begin + 2 * stride, 16), dtype=operand)
-        for part, (first, last) in zip(parts, _columns(parts), strict=True):
+        flat = [_flat(part) for part in parts]
+        rows = flat[0].new_empty(len(flat[0]), _up(begin + 2 * stride, 16), dtype=operand)
+        for part, (first, last) in zip(flat, _columns(parts), strict=True):
             drop = None if mask is None else mask[:, first:last]
-            _move(_flat(part), drop, rows[:, first:] if last == size else rows[:, first:last], steps)
+            _move(part, drop, rows[:, first:] if last == size else rows[:, first:last], steps, owners)
         w_rows = _interleaved(w_ih, begin, operand)
         # Gates lie within ±1, cells within ±T, and inputs beyond ±20 are as good as infinite: here fp16 has eight times
         # the digits of bf16, and 1 - gate matters. The gates take the place of their inputs.
         gates = _gate_inputs(rows, w_rows) if low else _product(rows[:, :begin], w_rows.t())
-        output, final = rows.new_empty(batch, steps, 2 * hidden), bias.new_empty(batch, 2 * hidden)
+        output = None if dense else rows.new_empty(batch, steps, 2 * hidden)
+        final = bias.new_empty(batch, 2 * hidden)
         save = any(ctx.needs_input_grad)
-        cells = torch.empty_like(output, dtype=gates.dtype) if save else output
-        tensors = (gates, bias, w_hh, lengths, output, final, rows[:, begin:], cells)
-        sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save}
+        cells = gates.new_empty(len(rows), 2 * hidden) if save else final
+        tensors = (
+            gates,
+            bias,
+            w_hh,
+            lengths,
+            starts,
+            rows if output is None else output,
+            final,
+            rows[:, begin:],
+            cells,
+        )
+        sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save, "DENSE": dense}
         _launch(triton_lstm.bilstm_forward, batch, hidden, low, variant, *tensors, **sizes)
         if save:
-            ctx.save_for_backward(rows, w_rows, w_hh, lengths, gates, cells, mask)
-            ctx.low, ctx.variant, ctx.shape, ctx.columns = low, variant, (batch, steps), _columns(parts)
-            ctx.types = [part.dtype for part in parts]
+            ctx.save_for_backward(rows, w_rows, w_hh, lengths, starts, owners, gates, cells, mask)
+            ctx.low, ctx.variant, ctx.columns = low, variant, _columns(parts)
+            ctx.parts = [(part.shape, part.dtype) for part in parts]
         return output, final
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_output: Tensor | None, d_final: Tensor | None) -> tuple[Tensor | None, ...]:
-        rows, w_rows, w_hh, lengths, gates, cells, mask = ctx.saved_tensors
-        (batch, steps), hidden, size = ctx.shape, w_hh.shape[-1], ctx.columns[-1][1]
+        rows, w_rows, w_hh, lengths, starts, owners, gates, cells, mask = ctx.saved_tensors
+        hidden, size, steps = w_hh.shape[-1], ctx.columns[-1][1], ctx.parts[0][0][1]
         d_inputs = torch.empty_like(gates, dtype=rows.dtype)
         gradients = [cells if g is None else g.contiguous() for g in (d_output, d_final)]  # cells: then never read
-        tensors = (*gradients, _reversed(w_hh), lengths, gates, cells, d_inputs)
-        sizes = {"T": steps, "OUTPUT": d_output is not None, "FINAL": d_final is not None}
-        _launch(triton_lstm.bilstm_backward, batch, hidden, ctx.low, ctx.variant, *tensors, **sizes)
+        tensors = (*gradients, _reversed(w_hh), lengths, starts, gates, cells, d_inputs)
+        flags = {"OUTPUT": d_output is not None, "FINAL": d_final is not None, "DENSE": owners is not None}
+        sizes = {"T": steps, "N": len(rows)}
+        _launch(triton_lstm.bilstm_backward, len(lengths), hidden, ctx.low, ctx.variant, *tensors, **sizes, **flags)
 
         d_ih = d_hh = d_bias = None
         d_parts: list[Tensor | None] = [None] * len(ctx.columns)
-        asked = [place for place in range(len(d_parts)) if ctx.needs_input_grad[7 + place]]
+        asked = [place for place in range(len(d_parts)) if ctx.needs_input_grad[8 + place]]
         with torch.autocast(gates.device.type, enabled=False):
             if asked:
                 left = ctx.columns[asked[0]][0]
                 right = ctx.columns[asked[-1]][1] if asked[-1] < len(d_parts) - 1 else w_rows.shape[1]
-                wide = torch.float32 in [ctx.types[place] for place in asked]
+                wide = torch.float32 in [ctx.parts[place][1] for place in asked]
                 d_rows = _product(d_inputs, w_rows[:, left:right], torch.float32 if wide else rows.dtype)
                 for place in asked:
-                    first, last = ctx.columns[place]
-                    d_part = d_rows.new_empty(batch, steps, last - first, dtype=ctx.types[place])
+                    (first, last), (shape, dtype) = ctx.columns[place], ctx.parts[place]
+                    d_part = d_rows.new_empty(shape, dtype=dtype)
                     drop = None if mask is None else mask[:, first:last]
-                    _move(d_rows[:, first - left : last - left], drop, d_part.view(-1, last - first), steps)
+                    _move(d_rows[:, first - left : last - left], drop, d_part.view(-1, last - first), steps, owners)
                     d_parts[place] = d_part
-            if any(ctx.needs_input_grad[1:4]):
+            if any(ctx.needs_input_grad[2:5]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin, stride = _up(size + 1, 8), _up(hidden, 8)
                 d_ih = _deinterleaved(d_w[..., :size])
                 d_bias = _deinterleaved(d_w[..., size : size + 1])[..., 0]
                 d_hh = _deinterleaved(torch.stack([d_w[d, :, begin + d * stride :][:, :hidden] for d in (0, 1)]))
-        return None, d_ih, d_hh, d_bias, None, None, None, *d_parts
+        return None, None, d_ih, d_hh, d_bias, None, None, None, *d_parts
 
 
 def _columns(parts: Sequence[Tensor]) -> list[tuple[int, int]]:

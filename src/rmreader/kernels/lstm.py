@@ -51,6 +51,32 @@ def bilstm(
     return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)
 
 
+def final_states(
+    x: Tensor,
+    owners: Tensor,
+    lengths: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    kernel: Kernel = "auto",
+    precision: Precision = "fp32",
+    mask: Tensor | None = None,
+) -> Tensor:
+    """``final`` [B,2H] of ``bilstm`` for sequences without padding, one behind the other as the rows of x [N,D].
+
+    ``owners`` [N] tells the sequence of each row. N may be more than the sum of the lengths; behind it there may be any
+    finite numbers. ``mask`` is [B,1,D].
+    """
+    obstacle = why_not_fused(x, weight_hh)
+    if obstacle is None and kernel != "plain":
+        from rmreader.kernels.fused import fused_final
+
+        return fused_final(x, owners, lengths, weight_ih, weight_hh, bias, precision, mask)
+    starts = lengths.cumsum(0) - lengths
+    place = starts[:, None] + torch.arange(int(lengths.max()), device=x.device)
+    return bilstm(x[place.clamp(max=len(x) - 1)], lengths, weight_ih, weight_hh, bias, kernel, precision, mask)[1]
+
+
 def why_not_fused(x: Tensor, weight_hh: Tensor) -> str | None:
     """What keeps the fused kernel from running on this input, or None where nothing does."""
     if (obstacle := why_no_triton(x)) is not None:

@@ -111,22 +111,36 @@ def _places(lengths, B, HP: tl.constexpr):
 
 
 @triton.jit
+def _first(row, starts, B, T, DENSE: tl.constexpr):
+    """The row of a sequence's first step."""
+    if DENSE:
+        return tl.load(starts + row, mask=row < B, other=0).to(tl.int64)
+    else:
+        return row.to(tl.int64) * T
+
+
+@triton.jit
 def _within(t, length):
     """0 <= t < length; as an unsigned number, -1 is beyond any length."""
     return t.to(tl.uint32) < length.to(tl.uint32)
 
 
 @triton.jit(do_not_specialize=["N", "T"])
-def move_rows(source, mask, target, N, T, D: tl.constexpr, S: tl.constexpr, M: tl.constexpr, W: tl.constexpr,
-              R: tl.constexpr, MASKED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
+def move_rows(source, mask, owners, target, N, T, D: tl.constexpr, S: tl.constexpr, M: tl.constexpr, W: tl.constexpr,
+              R: tl.constexpr, MASKED: tl.constexpr, DENSE: tl.constexpr, ROWS: tl.constexpr,
+              COLUMNS: tl.constexpr):  # fmt: skip
     """D columns of source [N,·], times those of mask [N/T,·] if MASKED, then 1, then zeros → W columns of target [N,·],
-    in its type. Their rows are S, M and R apart: constants, so that rows of a good width move in wide pieces."""
+    in its type; if DENSE the mask's row is the row's owner. Their rows are S, M and R apart: constants, so that rows of
+    a good width move in wide pieces."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < N) & (column < D)
     value = tl.load(source + row * S + column, mask=inside, other=0.0).to(tl.float32)
     if MASKED:
-        value *= tl.load(mask + row // T * M + column, mask=inside, other=0.0).to(tl.float32)
+        owner = row // T
+        if DENSE:
+            owner = tl.load(owners + row, mask=row < N, other=0).to(tl.int64)
+        value *= tl.load(mask + owner * M + column, mask=inside, other=0.0).to(tl.float32)
     value = tl.where(column == D, 1.0, value)
     tl.store(target + row * R + column, _round(value, target.dtype.element_ty), mask=(row < N) & (column < W))
 
@@ -151,11 +165,12 @@ def gate_inputs(rows, weights, inputs, N, G, K: tl.constexpr, R: tl.constexpr, R
 
 
 @triton.jit(do_not_specialize=["B", "T"])
-def bilstm_forward(gates, bias, w, lengths, output, final, h_before, cells, B, T, R, H: tl.constexpr,
-                   HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, LOW: tl.constexpr,
+def bilstm_forward(gates, bias, w, lengths, starts, output, final, h_before, cells, B, T, R, H: tl.constexpr,
+                   HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr,
                    FAST: tl.constexpr):  # fmt: skip
     """The gates' inputs [B,T,2,H,4] → output [B,T,2,H], 0 at padding, final [B,2,H]; for backward the gates in place of
-    their inputs, cells, and h_before (2·HS of rows of R)."""
+    their inputs, cells, and h_before (2·HS of rows of R). If DENSE, sequences have no padding but begin at rows
+    ``starts`` of inputs [N,2,H,4], and there is no output."""
     P: tl.constexpr = HP // 16
     d = tl.program_id(1)
     step = 1 - 2 * d
@@ -168,7 +183,7 @@ def bilstm_forward(gates, bias, w, lengths, output, final, h_before, cells, B, T
     row, unit, length, longest = _places(lengths, B, HP)
     real = unit < H
     exists = real & (row < B)
-    first = row.to(tl.int64) * T
+    first = _first(row, starts, B, T, DENSE)
     gate = tl.arange(0, 4)[None, None, None, None, None, :]
     b = tl.load(bias + d * 4 * H + gate * H + unit[:, :, :, :, :, None], mask=real[:, :, :, :, :, None], other=0.0)
     wide = (first * (8 * H) + (d * 4 * H + unit * 4))[:, :, :, :, :, None] + gate
@@ -196,8 +211,9 @@ def bilstm_forward(gates, bias, w, lengths, output, final, h_before, cells, B, T
         live = real & (t < length)
         c = tl.where(live, f * c + i * g, c)
         h = tl.where(live, o * _tanh(c, FAST), h)
-        seen = tl.where(live, h, 0.0)
-        tl.store(output + t * (2 * H), _round(seen, output.dtype.element_ty), mask=exists)
+        if not DENSE:
+            seen = tl.where(live, h, 0.0)
+            tl.store(output + t * (2 * H), _round(seen, output.dtype.element_ty), mask=exists)
         if SAVE:
             saved = _round(_interleave(i, f, g, o), gates.dtype.element_ty)
             tl.store(gates + t * (8 * H), saved, mask=live[:, :, :, :, :, None])
@@ -207,17 +223,19 @@ def bilstm_forward(gates, bias, w, lengths, output, final, h_before, cells, B, T
         t = ahead
         done += 1
     tl.store(final + row * (2 * H) + d * H + unit, h, mask=exists)
-    nothing = _round(tl.zeros((4, 8, P, 2, 2), tl.float32), output.dtype.element_ty)
-    while done < T:
-        tl.store(output + done * (2 * H), nothing, mask=exists)
-        done += 1
+    if not DENSE:
+        nothing = _round(tl.zeros((4, 8, P, 2, 2), tl.float32), output.dtype.element_ty)
+        while done < T:
+            tl.store(output + done * (2 * H), nothing, mask=exists)
+            done += 1
 
 
-@triton.jit(do_not_specialize=["B", "T"])
-def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T, H: tl.constexpr, HP: tl.constexpr,
-                    OUTPUT: tl.constexpr, FINAL: tl.constexpr, LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
+@triton.jit(do_not_specialize=["B", "T", "N"])
+def bilstm_backward(d_output, d_final, w, lengths, starts, gates, cells, d_inputs, B, T, N, H: tl.constexpr,
+                    HP: tl.constexpr, OUTPUT: tl.constexpr, FINAL: tl.constexpr, DENSE: tl.constexpr,
+                    LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
     """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before the activations, 0 at
-    padding.
+    padding; if DENSE d_inputs [N,2,H,4], 0 behind the last sequence.
 
     w [2,4,H,H] is transposed within each gate, and all but the first gate's are negated, for their products are
     subtracted: a sum of products Triton would fold into one chain of dependent multiplications, four times as long.
@@ -234,10 +252,11 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
     row, unit, length, longest = _places(lengths, B, HP)
     real = unit < H
     exists = real & (row < B)
-    first = row.to(tl.int64) * T
+    first = _first(row, starts, B, T, DENSE)
     gate = tl.arange(0, 4)[None, None, None, None, None, :]
     wide = (first * (8 * H) + (d * 4 * H + unit * 4))[:, :, :, :, :, None] + gate
     gates += wide
+    behind = d_inputs + d * 4 * H
     d_inputs += wide
     d_output += first * (2 * H) + d * H + unit
     cells += first * (2 * H) + d * H + unit
@@ -285,7 +304,8 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
         tile -= _times(wf, _tile(df, HP), zero, w, 1, H, HP, LOW)
         tile -= _times(wg, _tile(dg, HP), zero, w, 2, H, HP, LOW)
         tile -= _times(wo, _tile(do, HP), zero, w, 3, H, HP, LOW)
-        tl.store(d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=exists[:, :, :, :, :, None])
+        ours = live if DENSE else exists
+        tl.store(d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=ours[:, :, :, :, :, None])
         dh = tl.where(live, _state(tile, HP), dh)
         y = y_ahead
         dy = dy_ahead
@@ -293,7 +313,16 @@ def bilstm_backward(d_output, d_final, w, lengths, gates, cells, d_inputs, B, T,
         c_before = c_after
         t = ahead
         done += 1
-    nothing = _round(tl.zeros((4, 8, P, 2, 2, 4), tl.float32), d_inputs.dtype.element_ty)
-    while done < T:
-        tl.store(d_inputs + done * (8 * H), nothing, mask=exists[:, :, :, :, :, None])
-        done += 1
+    if DENSE:  # what is behind the last sequence, a part of it for each program
+        total = (tl.load(starts + B - 1) + tl.load(lengths + B - 1)).to(tl.int64)
+        column = tl.arange(0, 4 * HP)
+        zeros = _round(tl.zeros((4 * HP,), tl.float32), behind.dtype.element_ty)
+        at = total + tl.program_id(0)
+        while at < N:
+            tl.store(behind + at * (8 * H) + column, zeros, mask=column < 4 * H)
+            at += tl.num_programs(0)
+    else:
+        nothing = _round(tl.zeros((4, 8, P, 2, 2, 4), tl.float32), d_inputs.dtype.element_ty)
+        while done < T:
+            tl.store(d_inputs + done * (8 * H), nothing, mask=exists[:, :, :, :, :, None])
+            done += 1

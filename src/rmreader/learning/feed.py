@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.data.batch import Batch
-from rmreader.data.batches import Padding, assemble, windows
+from rmreader.data.batches import Padding, assemble, list_letters, windows
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
 from rmreader.learning.extras import Extras
@@ -79,6 +79,7 @@ class Feed:
             words=Words(rows, np.empty((0, width), np.int64), nothing, nothing, nothing),
             index=np.asarray(index, np.int64),
             offset=offset,
+            letters=None if self.pad is None else list_letters(self._rows.lengths[rows]),
         )
         pin = self.device.type == "cuda"
         return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))

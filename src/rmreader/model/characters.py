@@ -18,9 +18,15 @@ class CharacterEncoder(nn.Module):
         self.embedding = nn.Embedding(count, size)
         self.lstm = BiLSTM(size, size, kernel, dropout)
 
-    def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
-        """characters [W, c], lengths [W] -> [W, 2·size]: forward at the true last character, backward at the first."""
+    def forward(self, characters: Tensor, lengths: Tensor, letters: Tensor | None = None) -> Tensor:
+        """characters [W, c], lengths [W] -> [W, 2·size]: forward at the true last character, backward at the first.
+
+        ``letters`` [2, N], the word and the place in it of every letter, spares the padding.
+        """
+        table = self.embedding.weight
+        if letters is not None:
+            known = embedding(table, characters[letters[0], letters[1]], product_type(table))
+            return self.lstm.final(known, letters[0], lengths)
         final: Tensor
-        letters = self.embedding.weight
-        _, final = self.lstm(embedding(letters, characters, product_type(letters)), lengths)
+        _, final = self.lstm(embedding(table, characters, product_type(table)), lengths)
         return final

@@ -97,7 +97,7 @@ class Encoder(nn.Module):
             vectors = words.vectors.to(self.lstm.weight_ih.dtype) + self.words(words.trainable)
         if self.characters is None:
             return [vectors]
-        return [vectors, self.characters(words.characters, words.lengths)]
+        return [vectors, self.characters(words.characters, words.lengths, batch.letters)]
 
     def _inputs(
         self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, layers: Tensor | None

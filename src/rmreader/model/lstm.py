@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rmreader.kernels.lstm import Kernel, Precision, bilstm
+from rmreader.kernels.lstm import Kernel, Precision, bilstm, final_states
 from rmreader.model.dropout import VariationalDropout
 
 
@@ -37,6 +37,13 @@ class BiLSTM(nn.Module):
         weights = self.weight_ih, self.weight_hh, self.bias
         mask = self.drop.mask(first, len(first), self.weight_ih.shape[2])
         return bilstm(x, lengths, *weights, self.kernel, precision, mask)
+
+    def final(self, x: Tensor, owners: Tensor, lengths: Tensor) -> Tensor:
+        """The two final states [B, 2H] for the rows x [N, D] of sequences without padding, one behind the other."""
+        precision: Precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
+        weights = self.weight_ih, self.weight_hh, self.bias
+        mask = self.drop.mask(x, len(lengths), self.weight_ih.shape[2])
+        return final_states(x, owners, lengths, *weights, self.kernel, precision, mask)
 
     def extra_repr(self) -> str:
         """The sizes, for print(network)."""
