@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.config import NetworkConfig
-from rmreader.model.attention import Similarity, column_attention, overlap, without_diagonal
+from rmreader.model.attention import Similarity, attend, column_attention, overlap, without_diagonal
+from rmreader.model.compiled import compile_for_lengths
 from rmreader.model.dropout import VariationalDropout
 from rmreader.model.fusion import Fusion
 from rmreader.model.lstm import BiLSTM
@@ -73,7 +74,7 @@ class AligningBlock(nn.Module):
         E: Tensor = self.similarity_E(v, u)  # Eq. 1
         if self.reattention and past_E is not None and past_A is not None:
             E = E + self.gamma_E * overlap(past_E, past_A, context)  # Eq. 4
-        attended = column_attention(E, question).mT @ v  # ṽ_j = V·softmax(E_:j)
+        attended = attend(column_attention(E, question), v)  # ṽ_j = V·softmax(E_:j)
         H: Tensor = self.fusion_H(U, attended)
 
         h = self.drop(H)
@@ -81,7 +82,7 @@ class AligningBlock(nn.Module):
         if self.reattention and past_B is not None and past_A is not None:
             B = B + self.gamma_B * overlap(without_diagonal(past_B, self.diagonal), past_A, context)  # Eq. 5
         A = column_attention(without_diagonal(B, self.diagonal), context)  # the indicator of Eq. 2 and 5
-        Z: Tensor = self.fusion_Z(H, A.mT @ h)  # h̃_j = H·softmax(B_:j)
+        Z: Tensor = self.fusion_Z(H, attend(A, h))  # h̃_j = H·softmax(B_:j)
         return Z, E, B, A
 
 
@@ -95,7 +96,8 @@ class Aligner(nn.Module):
     def compile_blocks(self) -> None:
         """Fuse what each block does outside its BiLSTM into few kernels, the same ones for any lengths."""
         for block in self.blocks:
-            block.align = torch.compile(cast(AligningBlock, block).align, dynamic=True)  # type: ignore[assignment]
+            align = cast(AligningBlock, block).align
+            block.align = compile_for_lengths(align, "bmd", "bnd", "bm", "bn", "bnm", "bmm", "bmm")  # type: ignore[assignment]
 
     def forward(self, U: Tensor, V: Tensor, context: Tensor, question: Tensor) -> tuple[Tensor, list[Round]]:
         """U [B, m, 2d], V [B, n, 2d], true words of each -> R of the last block [B, m, 2d] and every round."""

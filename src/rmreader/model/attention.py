@@ -6,7 +6,7 @@ Both are logits: nothing here is normalised before it is used, and what is remem
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -34,12 +34,12 @@ class Similarity(nn.Module):
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """a [B, s, D], b [B, t, D] -> f(a_i, b_j) [B, s, t]."""
         if self.weight is None:
-            return wide_matmul(a, b.mT)
+            return wide_matmul(a, b, turned=True)
         if a is b:  # one product for both projections
             left, right = F.linear(a, self.weight.flatten(0, 1)).chunk(2, dim=-1)
         else:
             left, right = F.linear(a, self.weight[0]), F.linear(b, self.weight[1])
-        return wide_matmul(torch.relu(left), torch.relu(right).mT)
+        return wide_matmul(torch.relu(left), torch.relu(right), turned=True)
 
 
 def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Tensor:
@@ -52,12 +52,17 @@ def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Te
 
 def column_attention(logits: Tensor, rows: Tensor) -> Tensor:
     """softmax(X_:j): for each column what it attends to among the true rows; rows is bool [B, s]."""
-    return masked_softmax(logits, rows[:, :, None], dim=1).to(product_type(logits))
+    return masked_softmax(logits, rows[:, :, None], 1, product_type(logits))
 
 
 def row_attention(logits: Tensor, columns: Tensor) -> Tensor:
     """softmax(X_i:): for each row what it attends to among the true columns; columns is bool [B, t]."""
-    return masked_softmax(logits, columns[:, None, :], dim=2).to(product_type(logits))
+    return masked_softmax(logits, columns[:, None, :], 2, product_type(logits))
+
+
+def attend(weights: Tensor, values: Tensor) -> Tensor:
+    """What each column attends to: weights [B, s, t], values [B, s, D] -> weightsᵀ·values [B, t, D]."""
+    return _Attend.apply(weights, values.to(weights.dtype))  # type: ignore[no-any-return, no-untyped-call]
 
 
 def overlap(past: Tensor, past_self: Tensor, context: Tensor) -> Tensor:
@@ -66,3 +71,17 @@ def overlap(past: Tensor, past_self: Tensor, context: Tensor) -> Tensor:
     ``past_self`` is softmax(B_:j) of the block before, which both equations share.
     """
     return wide_matmul(row_attention(past, context), past_self)
+
+
+class _Attend(torch.autograd.Function):
+    """A product whose gradients lie in memory as the factors do, not turned."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor) -> Tensor:
+        ctx.save_for_backward(weights, values)
+        return torch.bmm(weights.mT, values)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        weights, values = ctx.saved_tensors
+        return torch.bmm(values, gradient.mT), torch.bmm(weights, gradient)

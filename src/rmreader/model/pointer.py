@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.config import NetworkConfig
+from rmreader.model.compiled import compile_for_lengths
 from rmreader.model.dropout import VariationalDropout
 from rmreader.model.fusion import Fusion, heuristic_linear
 from rmreader.model.masking import masked_log_softmax, masked_softmax
@@ -57,7 +58,7 @@ class Pointer(nn.Module):
 
     def compile_pointer(self) -> None:
         """Fuse the whole pointer into few kernels, the same ones for any lengths."""
-        self.forward = torch.compile(self.forward, dynamic=True)  # type: ignore[method-assign]
+        self.forward = compile_for_lengths(self.forward, "bmd", "bnd", "bm", "bn")  # type: ignore[method-assign]
 
     def forward(self, R: Tensor, V: Tensor, context: Tensor, question: Tensor) -> tuple[Tensor, Tensor]:
         """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂, each [B, m]."""
