@@ -80,7 +80,7 @@ def test_a_member_whose_share_of_the_gpu_is_faulty_begins_again_without(
     seen.unlink()
     run_members(seeds(8))  # so many have a share without asking, and fewer none
     run_members(seeds(8), at_once=7)
-    assert seen.read_text(encoding="utf-8").split("\n") == ["13"] * 8 + [""] * 9
+    assert seen.read_text(encoding="utf-8").split("\n") == ["12"] * 8 + [""] * 9
 
 
 def test_a_product_that_is_wrong_in_one_place_is_found() -> None:
