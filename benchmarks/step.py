@@ -246,7 +246,7 @@ def main() -> int:
     parser.add_argument("--compile", action="store_true", help="also with compiled blocks")
     parser.add_argument("--only", default="", help="only the ways whose name holds this text")
     parser.add_argument("--members", default="", help="numbers of trainings side by side")
-    parser.add_argument("--share", default="100,25", help="most of the GPU that a training may take, in %%, if several")
+    parser.add_argument("--share", default="100,12", help="most of the GPU that a training may take, in %%, if several")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--member", action="store_true", help=argparse.SUPPRESS)
