@@ -200,17 +200,8 @@ class _FusedBiLSTM(torch.autograd.Function):
         final = bias.new_empty(batch, 2 * hidden)
         save = any(ctx.needs_input_grad)
         cells = gates.new_empty(len(rows), 2 * hidden) if save else final
-        tensors = (
-            gates,
-            bias,
-            w_hh,
-            lengths,
-            starts,
-            rows if output is None else output,
-            final,
-            rows[:, begin:],
-            cells,
-        )
+        given = rows if output is None else output  # rows: then never written
+        tensors = (gates, bias, w_hh, lengths, starts, given, final, rows[:, begin:], cells)
         sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save, "DENSE": dense}
         _launch(triton_lstm.bilstm_forward, batch, hidden, low, variant, *tensors, **sizes)
         if save:
