@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rmreader.config import Inputs
 from rmreader.data.batch import Batch
-from rmreader.data.batches import Buckets, Padding, assemble, windows
+from rmreader.data.batches import Buckets, Padding, assemble, list_letters, windows
 from rmreader.data.encode import Encoded, encode_file, encode_pairs
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
@@ -231,3 +231,13 @@ def test_a_batch_of_48_is_assembled_in_about_a_millisecond(real_data: Path, tmp_
         shapes.add((batch.question.shape, batch.context.shape, batch.words.vectors.shape))
     assert np.median(spent) < 0.004  # 0.7 ms on an idle core
     assert len(shapes) < len(batches) / 2
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_letters_are_listed_word_by_word(lengths: list[int]) -> None:
+    words, places = list_letters(np.array(lengths))
+    expected = [(word, place) for word, length in enumerate(lengths) for place in range(length)]
+    assert list(zip(words, places, strict=True))[: len(expected)] == expected
+    assert not words[len(expected) :].any()
+    assert not places[len(expected) :].any()
+    assert len(words) in [each * len(lengths) for each in (8, 16, 32, 64)]  # few sizes, so that shapes repeat

@@ -193,6 +193,18 @@ def test_rows_filled_in_on_the_device_are_the_vectors_gathered_on_the_host(
         assert getattr(batches[0], name).dtype == torch.float16
 
 
+def test_batches_of_repeating_shapes_list_the_letters_of_their_words(tiny: Any, tmp_path: Path) -> None:
+    setup = tiny.setup(tmp_path / "run")
+    for pad in (None, Padding(8, 16, 64)):
+        feed = Feed(setup.train.encoded, setup.lexicon, CPU, pad)
+        ((_, batch),) = feed.batches([np.array([3, 9, 20])])
+        words = feed.fill(batch).words
+        assert (batch.letters is None) == (pad is None)
+    word, place = batch.letters
+    each = [row[:length] for row, length in zip(words.characters, words.lengths, strict=True)]
+    assert torch.equal(words.characters[word, place][: words.lengths.sum()], torch.cat(each))
+
+
 def test_a_reader_refuses_another_encoder(tiny: Any, bert: Path, tmp_path: Path) -> None:
     run(tiny, tmp_path / "run", f"inputs.contextual={bert}")
     best = tmp_path / "run" / "best"
