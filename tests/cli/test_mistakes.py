@@ -51,10 +51,15 @@ def test_a_reader_without_a_name_is_refused(trained: Any, tmp_path: Path, model:
     assert "empty" in said or "missing before or after a comma" in said
 
 
+def test_no_reader_is_twice_in_an_ensemble(trained: Any, tmp_path: Path) -> None:
+    said = refused("predict", trained.data, "-m", "small,base, small", "-o", tmp_path / "x.json")
+    assert "small stands there twice" in said
+
+
 def test_there_may_be_blanks_between_the_names_of_readers(trained: Any) -> None:
     done = [
         RUN.invoke(app, ["evaluate", trained.data, "--json", "-m", names.format(trained.model)])
-        for names in ("{0},{0}", " {0}, {0} ")
+        for names in ("{0},small", " {0}, small ")
     ]
     assert done[0].exit_code == 0, done[0].output
     assert done[0].stdout == done[1].stdout

@@ -73,6 +73,8 @@ def reader_names(given: str | Path) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if len(names) > 1 and not all(names):
         raise UserError(f"{text!r}: a name is missing before or after a comma; give each reader's name or folder.")
+    if (twice := next((name for place, name in enumerate(names) if name in names[:place]), None)) is not None:
+        raise UserError(f"{text!r}: {twice} stands there twice; an ensemble has each reader once.")
     return names
 
 
