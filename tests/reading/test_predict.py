@@ -219,6 +219,21 @@ def test_a_run_broken_off_anywhere_is_taken_up_again(reader: Reader, tmp_path: P
     assert (summary.resumed, summary.answered) == (done, 3 - done)
 
 
+def test_what_one_reader_began_another_does_not_go_on_with(reader: Reader, tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    predict(reader, EXPECTED[:2], out)
+    first, *lines = (json.loads(line) for line in out.read_text().splitlines())
+    first["answers"][0]["score"] -= 0.2
+    out.write_text("".join(f"{json.dumps(line)}\n" for line in (first, *lines)))
+    before = out.read_bytes()
+    with pytest.raises(UserError, match="its answer to a is another reader's"):
+        predict(reader, EXPECTED, out, resume=True)
+    assert out.read_bytes() == before
+    first["answers"] = []  # as where no answer was sure enough: then the next one tells
+    out.write_text("".join(f"{json.dumps(line)}\n" for line in (first, *lines)))
+    assert predict(reader, EXPECTED, out, resume=True).answered == 1
+
+
 def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     predict(reader, EXPECTED[:1], out)
@@ -233,6 +248,7 @@ def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Pa
         "precious text without newline",
         '{"id": "a"}\n',
         '{"id": 1, "answers": []}\n',
+        '{"id": "a", "answers": [{"text": "no score"}]}\n',
         "[1]\nx",
     ):
         out.write_text(text)

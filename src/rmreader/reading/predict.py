@@ -9,7 +9,7 @@ import io
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,7 @@ from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write
 _KEPT = 1000  # bad rows remembered; the others are counted
+_SAME = 0.05  # scores of one reader differ by less between machines; those of two readers by more
 
 
 @dataclass
@@ -66,7 +67,7 @@ def predict(
             raise UserError(f"{out}: only JSON Lines can be resumed; give --out a name that ends in .jsonl.")
         texts = {
             row.id: answers[0].text if answers else ""
-            for row, answers in _answered(reader, rows, summary, set(), top, min_confidence, batch_size)
+            for row, answers in _answered(reader, rows, summary, {}, top, min_confidence, batch_size)
         }
         content = json.dumps(texts).encode()
         write_whole(real, gzip.compress(content) if packed else content)
@@ -75,9 +76,15 @@ def predict(
         raise UserError(f"{out}: a compressed file cannot be resumed; give --out a name that ends in .jsonl.")
     if not resume and real.exists():
         raise UserError(f"{out}: there already; {'' if packed else 'add --resume to go on with it, or '}remove it.")
-    done = _done(out) if resume else set()
-    found = _answered(reader, rows, summary, done, top, min_confidence, batch_size)
+    done = _done(out) if resume else {}
+    known: list[Row] = []
+    found = _answered(reader, rows, summary, done, top, min_confidence, batch_size, known)
     first = next(found, None)  # rows that cannot be read at all fail here, before there is a file
+    if known and not _answers_so(reader, known[0], done[known[0].id]):
+        raise UserError(
+            f"{out}: its answer to {known[0].id} is another reader's; go on with the reader it was begun with, or take "
+            "another file."
+        )
     real.parent.mkdir(parents=True, exist_ok=True)
     with _opened(real, "a" if resume else "x", packed) as file:
         for row, answers in chain([] if first is None else [first], found):
@@ -92,12 +99,14 @@ def _answered(
     reader: Reader,
     rows: Iterable[Row | BadRow],
     summary: Summary,
-    done: set[str],
+    done: Mapping[str, float | None],
     top: int,
     min_confidence: float,
     batch_size: int,
+    known: list[Row] | None = None,
 ) -> Iterator[tuple[Row, list[Answer]]]:
-    """Each good row that is not done yet with its answers, in order; the summary is kept on the way."""
+    """Each good row that is not done yet with its answers, in order; the summary is kept on the way, and the first row
+    that has an answer already is put into ``known``."""
     asked: deque[Row] = deque()  # read ahead of the answers
 
     def flow() -> Iterator[tuple[str, str]]:
@@ -110,6 +119,8 @@ def _answered(
                     summary.bad.append(row)
             elif row.id in done:
                 summary.resumed += 1
+                if known == [] and done[row.id] is not None:
+                    known.append(row)
             else:
                 asked.append(row)
                 yield row.question, row.passage
@@ -132,34 +143,41 @@ def _length(rows: Iterable[Any]) -> int | None:
     return len(rows) if isinstance(rows, list) else None
 
 
-def _done(out: Path) -> set[str]:
-    """The ids that an earlier run has answered; a last line that was cut short is taken off the file, once it is sure
-    that all of it are predictions."""
+def _answers_so(reader: Reader, row: Row, score: float | None) -> bool:
+    """Whether this reader's best answer has the score that the file has."""
+    answers = reader.ask(row.question, row.passage)
+    return score is not None and bool(answers) and abs(answers[0].score - score) < _SAME
+
+
+def _done(out: Path) -> dict[str, float | None]:
+    """The ids that an earlier run has answered, each with the score of its best answer if it has any; a last line that
+    was cut short is taken off the file, once it is sure that all of it are predictions."""
     if not out.exists():
-        return set()
-    ids: set[str] = set()
+        return {}
+    done: dict[str, float | None] = {}
     whole = 0
     with out.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n") and (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
                 break
-            if (id := _predicted(line)) is None:
+            if (predicted := _predicted(line)) is None:
                 raise UserError(f"{out}: line {number} is not a prediction; take another file.")
-            ids.add(id)
+            done |= [predicted]
             whole += len(line)
     if whole < out.stat().st_size:
         os.truncate(out, whole)
-    return ids
+    return done
 
 
-def _predicted(line: bytes) -> str | None:
-    """The id of the question that a line answers; None where it is no line of ours."""
+def _predicted(line: bytes) -> tuple[str, float | None] | None:
+    """The id of the question that a line answers and its best answer's score; None where it is no line of ours."""
     try:
         tree = json.loads(line)
         id, answers = tree["id"], tree["answers"]
+        score = float(answers[0]["score"]) if answers else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return id if line.endswith(b"\n") and isinstance(id, str) and isinstance(answers, list) else None
+    return (id, score) if line.endswith(b"\n") and isinstance(id, str) and isinstance(answers, list) else None
 
 
 def _opened(path: Path, mode: str, packed: bool) -> IO[str]:
