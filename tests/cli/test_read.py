@@ -126,6 +126,20 @@ def test_questions_without_answers_can_be_predicted_but_not_scored(trained: Any,
     assert (done.exit_code, done.stdout) == (1, "")
 
 
+def test_a_file_without_one_good_row_is_an_error(trained: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{\n"question": "Who?",\n"passage": "Ada."\n}\n')
+    done = RUN.invoke(app, ["predict", str(tmp_path / "x.jsonl"), "-m", trained.model, "-o", str(tmp_path / "p.json")])
+    assert done.exit_code == 1
+    assert "no row of it could be read" in done.stderr
+
+
+def test_an_answer_over_two_lines_is_shown_on_one(trained: Any, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("Ada\nLovelace")
+    shown = RUN.invoke(app, ["ask", "-m", trained.model, "-p", str(tmp_path / "p.txt"), "--top", "3", "Who?"]).stdout
+    assert len(shown.splitlines()) == 4
+    assert "[Ada Lovelace]" in shown
+
+
 def test_a_prediction_that_fails_leaves_the_old_file_alone(trained: Any, tmp_path: Path) -> None:
     out = tmp_path / "preds.json"
     out.write_text("precious")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -93,6 +94,16 @@ def test_a_full_disk_is_one_sentence() -> None:
         done = subprocess.run([*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr == "error: No space left on device.\n"
+
+
+@pytest.mark.parametrize("arguments", [["chat", "good.txt"], ["ask", "--passage", "-", "Who?"]])
+def test_closed_standard_input_is_one_sentence(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("Ada lit the lamp.")
+    command = shlex.join([*COMMAND, *arguments]) + " <&-"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

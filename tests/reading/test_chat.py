@@ -43,12 +43,15 @@ def test_commands(reader: Reader, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("Another passage about Oslo.", encoding="utf-8")
     lines: list[str | type[BaseException]] = [":top 1", "Who?", ":top x", ":nonsense", KeyboardInterrupt]
-    lines += [f":open {other}", "Where?", ":passage", ":open /no/such"]
+    lines += [f":open {other}", "Where?", ":passage", ":open /no/such", ":open ~nobody-here/x", ":open a\0b"]
+    lines += [f":top {'9' * 5000}", "And who?"]
     shown = converse(reader, lines)
     assert ":top takes a number from 1 to 100" in shown
     assert ":nonsense: no such command" in shown
     assert "Another passage about Oslo." in shown
     assert "/no/such: cannot be read" in shown
+    assert shown.count("no such file") == 2
+    assert shown.rstrip().endswith("Another passage about Oslo.")  # the conversation went on to the end
 
 
 def test_no_answer_is_said(reader: Reader) -> None:

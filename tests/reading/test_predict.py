@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
+import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +146,64 @@ def test_files_that_are_not_what_they_seem_are_one_sentence(
     with pytest.raises(UserError, match=says) as caught:
         list(read_rows(tmp_path / name))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "tab"), [("x.csv", ","), ("x.tsv", "\t")])
+def test_a_quote_that_is_left_open_loses_no_row_in_silence(tmp_path: Path, name: str, tab: str) -> None:
+    lines = ["id,question,passage", '0,Who?,"Yes" said Bob', "1,Who?,Ann", '2,Who?,"Ann', "3,Who?,Tim", "4,Who?,Tom"]
+    (tmp_path / name).write_text("\n".join(lines).replace(",", tab) + "\n")
+    first, ann, last = read_rows(tmp_path / name)
+    assert isinstance(first, BadRow)
+    assert first.place.endswith("row 1")
+    assert ann == Row("1", "Who?", "Ann")
+    assert isinstance(last, BadRow)
+    assert "lines 4 to 6" in last.what
+
+
+def test_of_two_columns_with_one_name_none_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,question,passage,passage\n0,Who?,Bob,Ann\n")
+    with pytest.raises(UserError, match="several columns 'passage'"):
+        list(read_rows(tmp_path / "x.csv"))
+
+
+def test_of_a_table_only_what_is_needed_is_read(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ends, letters = b"\0\0\0\0\2\0\0\0\6\0\0\0", b"\xff\xfeWho?"  # the first text is not UTF-8
+    broken = pyarrow.StringArray.from_buffers(2, pyarrow.py_buffer(ends), pyarrow.py_buffer(letters))
+    columns = {
+        "question": broken,
+        "passage": ["p", "p"],
+        "made": pyarrow.array([2**62 + 1, 1], pyarrow.timestamp("ns")),
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
+    bad, good = read_rows(tmp_path / "x.parquet")
+    assert isinstance(bad, BadRow)
+    assert good == Row("2", "Who?", "p")
+
+
+def test_endings_may_be_written_large(reader: Reader, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl.gz", "jsonl").rename(tmp_path / "X.JSONL.GZ")
+    assert list(read_rows(path)) == EXPECTED
+    predict(reader, EXPECTED, tmp_path / "P.JSONL")
+    assert len((tmp_path / "P.JSONL").read_text().splitlines()) == 3
+
+
+def test_a_pipe_is_said_to_be_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.jsonl")
+    with pytest.raises(UserError, match="a pipe or device"):
+        list(read_rows(tmp_path / "x.jsonl"))
+
+
+def test_a_full_disk_is_told_with_the_way_on(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("rmreader.reading.predict._opened", lambda *how: Full())
+    with pytest.raises(UserError, match=r"p\.jsonl: cannot be written to \(No space.*--resume"):
+        predict(reader, EXPECTED, tmp_path / "p.jsonl")
 
 
 def test_no_such_file(tmp_path: Path) -> None:

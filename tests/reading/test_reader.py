@@ -134,6 +134,23 @@ def test_score_is_the_log_probability_of_the_pointers(reader: Reader) -> None:
     assert reader.ask(QUESTION, PASSAGE)[0].score == pytest.approx(span_scores(log_p1, log_p2, 15).max(), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"top": 0}, {"top": -1}, {"min_confidence": 2.0}, {"min_confidence": float("nan")}, {"batch_size": 0}]
+)
+def test_a_wish_that_makes_no_sense_is_refused(reader: Reader, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        reader.ask_many([("Who?", "Ada.")], **wrong)
+    if "batch_size" not in wrong:
+        with pytest.raises(UserError, match=next(iter(wrong))):
+            reader.ask("Who?", "Ada.", **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"engine": "foo"}, {"precision": "int-8"}, {"threads": -1}, {"window": 0}])
+def test_a_reader_is_not_loaded_in_a_way_there_is_none(folder: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        Reader.load(folder, **wrong)
+
+
 def test_an_unsure_reader_says_that_there_is_no_answer(reader: Reader) -> None:
     (best,) = reader.ask(QUESTION, PASSAGE)
     assert reader.ask(QUESTION, PASSAGE, min_confidence=best.confidence + 1e-6) == []

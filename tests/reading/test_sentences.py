@@ -33,6 +33,21 @@ def test_it_is_the_one_a_person_would_quote(answer: str, sentence: str) -> None:
     assert sentence_around(TEXT, start, start + len(answer)) == sentence
 
 
+def test_lines_of_a_text_that_was_broken_into_them_are_one_sentence() -> None:
+    text = (
+        "It was designed by\nthe engineer Ada\nLovelace, and\r\nwas lit in 1871. It moved.\n\nlater\nName: Tom\nAge: 7"
+    )
+    for answer, sentence in [
+        ("engineer", "It was designed by\nthe engineer Ada"),
+        ("1871", "Lovelace, and\r\nwas lit in 1871."),
+        ("Ada\nLovelace", "It was designed by\nthe engineer Ada\nLovelace, and\r\nwas lit in 1871."),
+        ("later", "later"),
+        ("Tom", "Name: Tom"),
+    ]:
+        start = text.index(answer)
+        assert sentence_around(text, start, start + len(answer)) == sentence
+
+
 @given(st.text(max_size=80) | st.text("aB .!?\n", max_size=80), st.data())
 @settings(max_examples=200, deadline=None)
 def test_it_always_holds_the_answer(text: str, data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.read import MinConfidence, Model
+from rmreader.errors import UserError
 
 
 @app.command()
@@ -25,6 +27,8 @@ def chat(
     from rmreader.reading.chat import Chat, read_passage, remember
     from rmreader.reading.reader import Reader
 
+    if sys.stdin is None or sys.stdout is None:
+        raise UserError("a conversation needs standard input and output, and one of them is closed.")
     text = read_passage(passage)
     save = remember(Path(os.environ.get("RMREADER_CACHE") or Path.home() / ".cache" / "rmreader") / "chat-history")
     try:

@@ -98,6 +98,8 @@ def predict(
         note(f"{out} also holds answers to {done.strangers:,} questions that {data} does not have.")
     earlier = f", {done.resumed:,} from before" if done.resumed else ""
     note(f"{out}: {done.answered:,} answers, {done.unanswered:,} questions without one{earlier}.")
+    if done.skipped and not (done.answered or done.unanswered or done.resumed):
+        raise UserError(f"{data}: no row of it could be read; the first: {done.bad[0]}.")
 
 
 @app.command()
@@ -146,6 +148,8 @@ def evaluate(
 
 def _passage(place: str) -> str:
     """The passage from a file or stdin."""
+    if place == "-" and sys.stdin is None:
+        raise UserError("-: standard input is closed; give a file, or the passage through a pipe.")
     content = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
     try:
         text = content.decode("utf-8-sig")
@@ -213,7 +217,7 @@ def _show_score(result: Score | AdversarialScore) -> None:
 def _show(question: str, answers: list[Answer], passage: str) -> None:
     """A question with its answers, each marked in its sentence."""
     question = printable(question)
-    shown = [(printable(answer.text), f"{answer.confidence:.0%}", *_around(answer, passage)) for answer in answers]
+    shown = [(_one_line(answer.text), f"{answer.confidence:.0%}", *_around(answer, passage)) for answer in answers]
     if not on_terminal():
         typer.echo(question)
         for text, sure, before, after in shown:
@@ -239,4 +243,8 @@ def _around(answer: Answer, passage: str) -> tuple[str, str]:
     if begin < 0 or begin > answer.start:
         return "", ""
     before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
-    return printable(re.sub(r"\s+", " ", before)), printable(re.sub(r"\s+", " ", after))
+    return _one_line(before), _one_line(after)
+
+
+def _one_line(text: str) -> str:
+    return printable(re.sub(r"\s+", " ", text))

@@ -69,13 +69,13 @@ class Chat:
         elif command in (":quit", ":q", ":exit"):
             return False
         elif command == ":top":
-            if not rest.strip().isdecimal() or not 1 <= int(rest) <= 100:
+            if rest.strip() not in map(str, range(1, 101)):
                 raise UserError(":top takes a number from 1 to 100.")
             self.top = int(rest)
         elif command == ":passage":
             self.console.print(Panel(marked(self.passage, self.answers)))
         elif command == ":open":
-            self.passage, self.answers = read_passage(Path(rest.strip()).expanduser()), []
+            self.passage, self.answers = read_passage(Path(rest.strip())), []
             self.console.print(Text(f"{len(self.passage.split()):,} words read.", style="dim"))
         else:
             if command not in (":help", ":h", ":?"):
@@ -126,13 +126,15 @@ def marked(passage: str, answers: list[Answer]) -> Text:
 
 
 def read_passage(path: Path) -> str:
-    """A passage from a file of UTF-8 text."""
+    """A passage from a file of UTF-8 text; ~ is the person's own folder."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = path.expanduser().read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text (at byte {error.start}); save it as UTF-8.") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
+    except (RuntimeError, ValueError) as error:  # such as ~nobody, or a NUL in the name
+        raise UserError(f"{path}: no such file ({error}); check the path.") from None
     if not text.strip():
         raise UserError(f"{path}: the passage is empty; give a text to read.")
     return text

@@ -20,7 +20,7 @@ from rmreader.errors import UserError
 from rmreader.reading.answers import Answer
 from rmreader.reading.outfile import file_to_write, write_whole
 from rmreader.reading.reader import MAX_QUESTION, Reader
-from rmreader.reading.rows import BadRow, Row
+from rmreader.reading.rows import BadRow, Row, is_packed
 from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write
@@ -60,8 +60,8 @@ def predict(
     "sentence"}]}``, written as they come. The official file maps id to text and appears when it is whole. Where ``out``
     is a link, what it points at is written; a file of the reader's, or what is no ordinary file, is refused.
     """
-    real, packed = file_to_write(out, reader.folder.path), out.suffix == ".gz"
-    name = out.name.removesuffix(".gz")
+    real, packed = file_to_write(out, reader.folder.path), is_packed(out)
+    name = out.name.lower().removesuffix(".gz")
     if official is None:
         official = not name.endswith((".jsonl", ".ndjson"))
     summary = Summary()
@@ -92,9 +92,13 @@ def predict(
     real.parent.mkdir(parents=True, exist_ok=True)
     with _opened(real, "a" if resume else "x", packed) as file:
         for row, answers in chain([] if first is None else [first], found):
-            json.dump({"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}, file)
-            file.write("\n")
-            file.flush()
+            tree = {"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}
+            try:
+                file.write(f"{json.dumps(tree)}\n")
+                file.flush()
+            except OSError as error:
+                remedy = "make room and remove it" if packed else "make room, then go on with --resume"
+                raise UserError(f"{out}: cannot be written to ({error.strerror}); {remedy}.") from None
     summary.strangers = len(done) - summary.resumed
     return summary
 

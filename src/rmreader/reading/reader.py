@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.errors import UserError
 from rmreader.reading.answers import Answer, Attention, Explanation
 from rmreader.reading.asked import MAX_QUESTION, Asked, Decoding, read_all
 from rmreader.reading.engines import Engine, make_engine
@@ -49,6 +50,9 @@ class Reader:
         are. ``window``: passages of more tokens are read in overlapping windows of this many.
         """
         names = reader_names(name_or_path)
+        _one_of("engine", engine, ("onnx", "torch"))
+        _one_of("precision", precision, ("float", "int8"))
+        _at_least_one(threads=threads, window=window)
         if len(names) > 1:
             from rmreader.reading.ensemble import Ensemble
 
@@ -62,6 +66,7 @@ class Reader:
 
         An empty list says that there is no answer: none sure enough, or no word in the question or the passage.
         """
+        _check(top, min_confidence)
         asked = self._asked(question, passage)
         if len(asked.windows) == 1:
             asked.add(self.engine.read(asked.pair(asked.windows[0])))
@@ -73,8 +78,12 @@ class Reader:
         self, pairs: Iterable[tuple[str, str]], *, top: int = 1, min_confidence: float = 0.0, batch_size: int = 32
     ) -> Iterator[list[Answer]]:
         """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs."""
-        for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), batch_size):
-            yield asked.answers(top, min_confidence)
+        _check(top, min_confidence)
+        _at_least_one(batch_size=batch_size)
+        return (
+            asked.answers(top, min_confidence)
+            for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), batch_size)
+        )
 
     def explain(self, question: str, passage: str) -> Explanation:
         """E and B of every round as the attentions they give, by token."""
@@ -98,6 +107,23 @@ class Reader:
 
     def _asked(self, question: str, passage: str) -> Asked:
         return Asked(question, passage, Decoding(self.max_length, self.temperature, self.window))
+
+
+def _check(top: int, min_confidence: float) -> None:
+    _at_least_one(top=top)
+    if not 0 <= min_confidence <= 1:
+        raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
+
+
+def _at_least_one(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise UserError(f"{name} is at least 1, not {number}.")
+
+
+def _one_of(name: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise UserError(f"{name} is {' or '.join(map(repr, known))}, not {value!r}.")
 
 
 def _attention(logits: NDArray[np.float32]) -> NDArray[np.float32]:

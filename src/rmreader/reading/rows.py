@@ -70,11 +70,16 @@ def kind_of(path: Path, kind: str = "") -> str:
     """The format of a file, as named or by its ending."""
     if kind and kind not in KINDS:
         raise UserError(f"{kind!r} is no format that is known; take one of {', '.join(KINDS)}.")
-    ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    ending = path.with_suffix("").suffix if is_packed(path) else path.suffix
     found = kind or _SUFFIXES.get(ending.lower())
     if found is None:
         raise UserError(f"{path}: the ending says nothing about the format; name it: {', '.join(KINDS)}.")
     return found
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is compressed, by its ending."""
+    return path.suffix.lower() == ".gz"
 
 
 def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Iterator[Row | BadRow]:
@@ -82,6 +87,8 @@ def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Ite
     columns, kind = columns or Columns(), kind_of(path, kind)
     if path.is_dir():
         raise UserError(f"{path}: a folder; give a file of questions.")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: a pipe or device; save its content to an ordinary file and give that.")
     if not path.is_file():
         raise UserError(f"{path}: no such file.")
     if kind == "squad":
@@ -180,25 +187,30 @@ def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
 def _csv(path: Path, columns: Columns, delimiter: str) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(_LONGEST_FIELD)
     with _lines(path) as file:
-        rows = csv.reader(_read(path, file), delimiter=delimiter)
-        header = next(rows, None)
+        rows = csv.reader(_read(path, file), delimiter=delimiter, strict=True)
+        try:
+            header = next(rows, None)
+        except csv.Error as error:
+            raise UserError(f"{path}: line 1: not valid CSV ({error}); it must name the columns.") from None
         if header is None:
             raise UserError(f"{path}: the file is empty; its first line must name the columns.")
         _need(path, columns, header)
         number = 0
         while True:
             number += 1
+            before = rows.line_num
             try:
                 cells = next(rows)
             except StopIteration:
                 return
             except csv.Error as error:
-                yield number, f"not valid CSV ({error})"
+                yield number, f"not valid CSV ({error}){_spread(before, rows.line_num)}"
                 continue
             if not cells:
                 continue
             if len(cells) != len(header):
-                yield number, f"{len(cells)} fields where the header has {len(header)}"
+                found = f"{len(cells)} fields where the header has {len(header)}"
+                yield number, f"{found}{_spread(before, rows.line_num)}"
                 continue
             yield number, dict(zip(header, cells, strict=True))
 
@@ -210,17 +222,29 @@ def _parquet(path: Path, columns: Columns) -> Iterator[tuple[int, Any]]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
         _need(path, columns, file.schema_arrow.names)
+        picked = [columns.pick(part, file.schema_arrow.names) for part in _USUAL]
         number = 0
-        for batch in file.iter_batches(batch_size=1024):
-            for tree in batch.to_pylist():
+        for batch in file.iter_batches(batch_size=1024, columns=[name for name in picked if name is not None]):
+            for place in range(len(batch)):
                 number += 1
-                yield number, tree
+                try:
+                    yield number, {name: batch.column(name)[place].as_py() for name in batch.schema.names}
+                except (ValueError, OverflowError) as error:  # such as text that is not UTF-8
+                    yield number, f"cannot be read ({error})"
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(f"{path}: not a Parquet file that can be read ({' '.join(str(error).split())}).") from None
 
 
+def _spread(before: int, last: int) -> str:
+    """Which lines a bad row of CSV takes up, where there are several: most often since a quote was left open."""
+    return f"; it takes up lines {before + 1} to {last}: is a quote left open?" if last > before + 1 else ""
+
+
 def _need(path: Path, columns: Columns, there: Sequence[str]) -> None:
-    """Refuse a table without the columns that are needed."""
+    """Refuse a table without the columns that are needed, or with one of them twice."""
+    for name in (columns.pick(part, there) for part in _USUAL):
+        if name is not None and list(there).count(name) > 1:
+            raise UserError(f"{path}: there are several columns {name!r}; leave one, or rename the others.")
     for part in ("question", "passage", *(["id"] if columns.id else [])):
         if columns.pick(part, there) is None:
             names = " or ".join(map(repr, columns.names(part)))
@@ -237,7 +261,7 @@ def _lines(path: Path) -> io.TextIOWrapper:
 
 
 def _bytes(path: Path) -> Any:
-    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
+    return gzip.GzipFile(path) if is_packed(path) else path.open("rb")
 
 
 def _read(path: Path, file: io.TextIOWrapper) -> Iterator[str]:

@@ -6,8 +6,12 @@ import re
 
 _FAR = 1000  # characters looked at on either side: a longer sentence is cut at a space
 
-# A sentence ends at a line break, or at . ! ? with what closes behind it, before a space and what may begin another.
-_STOP = re.compile(r"\n\s*|[。！？][”’»)\]」』]*|(?P<before>\w{0,5})(?P<stop>[.!?…]+[\"'”’»)\]]*)\s+(?=(?P<next>\S))")
+# A sentence ends at a line break (of a text broken into lines: where no small letter follows), or at . ! ? with what
+# closes behind it, before a space and what may begin another. A run of dots is looked at once, not from each of them.
+_STOP = re.compile(
+    r"(?P<line>\n\s*)|[。！？][”’»)\]」』]*"
+    r"|(?P<before>\w{0,5})(?<![.!?…])(?P<stop>[.!?…]+[\"'”’»)\]]*)\s+(?=(?P<next>\S))"
+)
 _ABBREVIATIONS = {"capt", "cf", "col", "dr", "gen", "gov", "jr", "lt", "mr", "mrs", "ms", "mt", "no", "prof", "rev"}
 _ABBREVIATIONS |= {"sen", "sgt", "st", "vs"}
 
@@ -33,6 +37,10 @@ def sentence_around(text: str, start: int, end: int) -> str:
 
 def _stops(match: re.Match[str]) -> bool:
     """Whether this is the end of a sentence, and not of an initial (J. Smith) or an abbreviation."""
+    if match[0].count("\n") > 1:  # a new paragraph
+        return True
+    if match["line"]:
+        return not match.string[match.end() : match.end() + 1].islower()
     if not match["next"]:
         return True
     before = match["before"]
