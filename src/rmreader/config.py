@@ -228,7 +228,11 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {section!r} must be a mapping.")
         branch[key] = value
-    return _build(Recipe, tree, where)
+    recipe: Recipe = _build(Recipe, tree, where)
+    inputs = recipe.inputs
+    if not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual):
+        raise UserError(f"{where}: inputs: all are off, and so is reading; turn one on, as inputs.characters=true.")
+    return recipe
 
 
 def to_tree(recipe: Recipe) -> dict[str, Any]:

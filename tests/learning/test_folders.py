@@ -52,10 +52,16 @@ def test_resuming_what_has_ended_leaves_the_reader_as_it_is(go: Any) -> None:
     (first.best / "reader.json").write_text(json.dumps(changed), encoding="utf-8")
     again = go(dev="dev.json", resume=True)
     assert again.dev == first.dev
-    found = manifest(again)
-    for about in (found, changed):
-        about["provenance"]["created"] = about["checksums"]["README.md"] = ""  # these have the time
-    assert found == changed
+    assert manifest(again) == changed
+    events = [event["event"] for event in read_log(first.best.parent / "log.jsonl")]
+    assert events.count("end") == 1
+    assert events[-1] == "end"
+
+
+def test_a_run_without_dev_has_an_end_too(go: Any) -> None:
+    last = read_log(go().best.parent / "log.jsonl")[-1]
+    assert last["event"] == "end"
+    assert "dev" not in last["scores"]
 
 
 def test_a_lost_reader_is_made_again_from_the_checkpoint_or_told_of(
@@ -120,7 +126,8 @@ def test_devices_that_cannot_train_are_refused(tiny: Any, tmp_path: Path, device
         train(tiny.recipe(), tiny.folder / "train.json", None, tmp_path / "out", device=device)
 
 
-def test_terminating_all_terminates_each_member(tiny: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminating_all_terminates_each_member(tiny: Any, tmp_path: Path, number: signal.Signals) -> None:
     save_recipe(tiny.recipe("training.epochs=10000"), tmp_path / "recipe.yaml")
     words = ["members", str(tmp_path / "recipe.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
     words += ["--device", "cpu", "--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
@@ -135,6 +142,6 @@ def test_terminating_all_terminates_each_member(tiny: Any, tmp_path: Path) -> No
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
         finally:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
         assert process.wait(60) == 130
     assert "stopped after step" in (log.parent / "console.log").read_text(encoding="utf-8")  # the member too

@@ -53,6 +53,8 @@ def test_variants_are_run_with_every_seed() -> None:
     assert made[3].overrides == ("network.blocks=4", "network.hidden=50", "training.seed=2")
     listed = variants(["slow:training.betas=[0.9, 0.99],training.rate=1e-4"], 1)
     assert listed[0].overrides == ("training.betas=[0.9, 0.99]", "training.rate=1e-4", "training.seed=1")
+    with pytest.raises(UserError, match=r"training\.seed"):
+        variants(["a:training.seed=9"], 1)
     for bad in ("network.blocks=2", "../out:network.blocks=2", "[red]:network.blocks=2", ":network.blocks=2"):
         with pytest.raises(UserError, match="NAME:KEY=VALUE"):
             variants([bad], 1)

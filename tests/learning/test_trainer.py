@@ -18,10 +18,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from rmreader.data.batch import Batch
+from rmreader.data.encode import encode_pairs
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder, trainer
 from rmreader.learning.checkpoint import load_checkpoint
-from rmreader.learning.evaluate import Scores, evaluate
+from rmreader.learning.evaluate import Scores, evaluate, in_order
 from rmreader.learning.feed import Feed, split
 from rmreader.learning.log import read_log
 from rmreader.learning.objectives import Span
@@ -208,6 +209,16 @@ def test_too_many_bad_steps_end_the_run_with_their_questions_saved(
     tensors, state = load_checkpoint(tmp_path / "last")
     assert state["bad"] == 3
     assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+def test_very_long_passages_are_evaluated_few_at_a_time() -> None:
+    encoded = encode_pairs([("Who?", "word " * length) for length in (9000, 30, 4000, 20, 4000, 4000, 4000, 4000)])
+    batches = in_order(encoded, 4)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(8))
+    assert [len(batch) for batch in batches] == [4, 3, 1]
+    for batch in batches:
+        longest = int(encoded.context_lengths[batch].max())
+        assert len(batch) == 1 or len(batch) * longest**2 <= 64 * 1024**2
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tiny: Any, tmp_path: Path) -> None:

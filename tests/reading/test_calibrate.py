@@ -90,7 +90,10 @@ def test_held_out_articles_are_those_the_recipe_held_out(
     monkeypatch.setenv("RMREADER_CACHE", str(tmp_path / "cache"))
     articles = []
     for number in range(10):
-        qas = [{"id": f"q{number}", "question": f"Who is {number}?", "answers": [{"text": "Ada", "answer_start": 0}]}]
+        qas = [
+            {"id": f"q{number}", "question": f"Who is {number}?", "answers": [{"text": "Ada", "answer_start": 0}]},
+            {"id": f"n{number}", "question": "Who is none?", "answers": [], "is_impossible": True},
+        ]
         articles.append({"title": f"t{number}", "paragraphs": [{"context": f"Ada is {number}.", "qas": qas}]})
     train = tmp_path / "train.json"
     train.write_text(json.dumps({"version": "1.1", "data": articles}))

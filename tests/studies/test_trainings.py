@@ -26,8 +26,8 @@ FAST = ("training.epochs=1", "training.evaluate_every=0.5")
 
 
 def stamps(folder: Path) -> dict[str, int]:
-    """When the readers under a folder were written."""
-    return {str(path.parent.parent): path.stat().st_mtime_ns for path in folder.rglob("best/reader.json")}
+    """When the trainings under a folder last said something."""
+    return {str(path.parent): path.stat().st_mtime_ns for path in folder.rglob("console.log")}
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +96,16 @@ def test_a_finished_training_is_not_done_again_and_a_missing_one_is(rl: tuple[li
     lines = console.read_text(encoding="utf-8").splitlines(keepends=True)
     console.write_text("".join(line for line in lines if '"event": "end"' not in line), encoding="utf-8")
     assert finished(out / "runs" / "scst-seed-1") is None  # as if it had been killed before its last report
+    manifest = out / "runs" / "dcrl-seed-1" / "best" / "reader.json"
+    about = json.loads(manifest.read_text(encoding="utf-8"))
+    fitted = about.pop("calibration")
+    manifest.write_text(json.dumps(about), encoding="utf-8")  # as if killed behind its end
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
     after = stamps(out)
     changed = [Path(folder).name for folder in before if before[folder] != after[folder]]
-    assert changed == ["scst-seed-1"]
+    assert sorted(changed) == ["dcrl-seed-1", "scst-seed-1"]
+    assert json.loads(manifest.read_text(encoding="utf-8"))["calibration"] == fitted
     assert len(json.loads(done.stdout)["scst"]["f1"]["values"]) == 1
 
 

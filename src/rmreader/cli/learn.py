@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, table
+from rmreader.cli.output import Json, emit_json, note, table
+from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.config import Recipe
@@ -62,7 +63,10 @@ def train(
         from rmreader.reading.folder import open_folder
 
         if "calibration" not in open_folder(result.best).about:  # else it was fitted when the run first ended
-            calibrate(result.best, held_out(result.best, train), engine="torch")
+            try:
+                calibrate(result.best, held_out(result.best, train), engine="torch")
+            except UserError as error:  # the reader is whole, and its training was long
+                note(f"confidences are not calibrated: {error}")
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return

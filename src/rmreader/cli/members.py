@@ -10,6 +10,7 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note, table
+from rmreader.errors import UserError
 
 
 @app.command()
@@ -37,12 +38,17 @@ def members(
 ) -> None:
     """Train several members at once on one device: seeds, variants, or both."""
     from rmreader.config import load_recipe
-    from rmreader.learning.members import train_members, variants
+    from rmreader.learning.members import refuse_seed, train_members, variants
+    from rmreader.learning.schedule import check
 
+    refuse_seed(overrides or ())
     chosen = variants(vary or (), seeds)
     settings = load_recipe(recipe, overrides or ())
     for member in chosen:  # a mistake in any of them is told before the first one starts
-        load_recipe(recipe, [*(overrides or ()), *member.overrides])
+        training = load_recipe(recipe, [*(overrides or ()), *member.overrides]).training
+        check(training)
+        if training.init and not Path(training.init).exists():
+            raise UserError(f"training.init={training.init}: there is nothing; give a run's or a reader's folder.")
     shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev), *(["--device", device] if device else [])]
     outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share)
     if json:

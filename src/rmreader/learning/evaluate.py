@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from rmreader.data.encoded import Encoded
 from rmreader.learning.feed import Feed
 from rmreader.model.network import Network
 from rmreader.model.spans import top_spans
 from rmreader.scoring.squad import exact_match, f1
+
+_MOST_CELLS = 64 * 1024**2  # of B [B, m, m] in a batch: 256 MB in float32, and there are a few of them
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,24 @@ def evaluate(network: Network, feed: Feed, max_length: int, batch_size: int = 64
     )
 
 
+def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
+    """Batches of all questions that have something to read, shortest passages first; of very long ones fewer."""
+    readable = np.flatnonzero((encoded.question_lengths > 0) & (encoded.context_lengths > 0))
+    order = readable[np.argsort(encoded.context_lengths[readable], kind="stable")]
+    batches, begin = [], 0
+    while begin < len(order):
+        longest = encoded.context_lengths[order[begin : begin + batch_size]].astype(np.int64)
+        fit = int((np.arange(1, len(longest) + 1) * longest**2 <= _MOST_CELLS).sum())
+        batches.append(order[begin : begin + max(1, fit)])
+        begin += max(1, fit)
+    return batches
+
+
 @torch.no_grad()
 def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> list[str]:
     """The best answer to every question, as text; empty where question or passage has no token."""
     encoded = feed.encoded
-    readable = np.flatnonzero((encoded.question_lengths > 0) & (encoded.context_lengths > 0))
-    order = readable[np.argsort(encoded.context_lengths[readable], kind="stable")]
-    batches = [order[k : k + batch_size] for k in range(0, len(order), batch_size)]
+    batches = in_order(encoded, batch_size)
     training = network.training
     network.eval()
     spans = []
@@ -51,7 +66,7 @@ def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64)
     network.train(training)
     answers = [""] * len(encoded)
     if spans:
-        for i, (start, end) in zip(order.tolist(), torch.cat(spans).tolist(), strict=True):
+        for i, (start, end) in zip(np.concatenate(batches).tolist(), torch.cat(spans).tolist(), strict=True):
             starts, ends = encoded.spans(i)
             answers[i] = encoded.passage(i)[starts[start] : ends[end]]
     return answers

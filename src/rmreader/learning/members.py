@@ -61,6 +61,12 @@ def seeds(count: int, first: int = 1) -> list[Member]:
     return [Member(f"seed-{seed}", (f"training.seed={seed}",)) for seed in range(first, first + count)]
 
 
+def refuse_seed(overrides: Sequence[str]) -> None:
+    """Members count their seeds themselves, so that one that is given would be lost."""
+    if any(override.replace(" ", "").startswith("training.seed=") for override in overrides):
+        raise UserError("training.seed: members have the seeds 1, 2, 3, …, as many as --seeds says; leave it out.")
+
+
 def variants(descriptions: Sequence[str], count: int) -> list[Member]:
     """Members from ``NAME:KEY=VALUE,KEY=VALUE`` descriptions, each with ``count`` seeds; seeds alone without any."""
     if not descriptions:
@@ -75,6 +81,7 @@ def variants(descriptions: Sequence[str], count: int) -> list[Member]:
             )
         parts = re.split(r",(?![^\[]*\])", settings)  # not at the commas of a list
         changes = tuple(part.strip() for part in parts if part.strip())
+        refuse_seed(changes)
         for member in seeds(count):
             members.append(Member(f"{name.strip()}-{member.name}", (*changes, *member.overrides)))
     return members
@@ -166,7 +173,8 @@ def last_scores(out: Path) -> dict[str, dict[str, float]]:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Within, SIGTERM does what Ctrl-C does: it stops the members too, who are in sessions of their own."""
+    """Within, SIGTERM and a terminal that closes do what Ctrl-C does: stop the members too, who are in sessions of
+    their own."""
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -174,11 +182,13 @@ def _terminated_like_interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from rmreader.data.batches import Buckets
 from rmreader.errors import UserError
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.evaluate import Scores, evaluate
-from rmreader.learning.log import Log, Show, live, rewind, say
+from rmreader.learning.log import Log, Show, live, read_log, rewind, say
 from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
@@ -219,7 +219,8 @@ class Run:
             self._save()
             raise UserError(
                 f"{self.out}: {state.bad} steps had a loss or gradient that is not finite; the weights are as before "
-                "them and their questions in bad/; lower training.rate, or try training.precision=fp32."
+                f"them and their questions in bad/; begin another run with training.init={self.out / 'last'} and "
+                "training.precision=fp32, or a lower training.rate."
             )
 
     def _save_bad(self, step: int, index: NDArray[Any]) -> None:
@@ -308,16 +309,19 @@ class Run:
 
     def _finish(self) -> TrainResult:
         """Report what was kept, from the files themselves, on dev."""
-        dev = None
+        dev, scores = None, self.state.selected
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
             about = json.loads((self.out / "best" / readerfolder.MANIFEST).read_text(encoding="utf-8"))
             fitted = {key: about[key] for key in ("temperature", "calibration") if key in about}  # if ended before
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dataclasses.asdict(dev)}
-            self._keep(network.state_dict(), scores, fitted)
-            self.log.write("end", self.state.step, scores=scores)
+            if about["scores"] != scores:  # else it ended before, and its reader stays as it is
+                self._keep(network.state_dict(), scores, fitted)
             say(f"{self.out / 'best'}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")
+        ends = [event["scores"] for event in read_log(self.out / "log.jsonl") if event["event"] == "end"]
+        if scores not in ends[-1:]:
+            self.log.write("end", self.state.step, scores=scores)
         return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev)
 
     def _best_f1(self) -> float | None:

@@ -76,7 +76,7 @@ def questions_of(data: Path) -> Iterator[Known]:
 
 
 def held_out(folder: Path, train: Path) -> Iterator[Known]:
-    """The questions of its training file that a reader's recipe held out, by article."""
+    """The answered questions of its training file that a reader's recipe held out, by article."""
     from rmreader.data.encode import encode_file
     from rmreader.learning.checkpoint import sha256
     from rmreader.learning.feed import split
@@ -92,5 +92,8 @@ def held_out(folder: Path, train: Path) -> Iterator[Known]:
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
         raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")
-    for number in range(len(held)):
+    answered = [number for number in range(len(held)) if held.references(number)]
+    if not answered:
+        raise UserError(f"{train}: the articles held out have no question with an answer, and calibration needs them.")
+    for number in answered:
         yield held.question(number), held.passage(number), held.references(number)

@@ -15,11 +15,12 @@ from rmreader.console import progress
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
+from rmreader.learning.evaluate import in_order
 from rmreader.learning.feed import Feed
 from rmreader.model.network import Network, Round
 from rmreader.scoring.attention import deficiency, redundancy, spread
 from rmreader.studies.paper import TABLE_5
-from rmreader.studies.readers import in_order, open_reader
+from rmreader.studies.readers import open_reader
 from rmreader.studies.report import DASH, Report
 
 Values = dict[str, NDArray[np.float64]]

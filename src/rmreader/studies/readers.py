@@ -19,6 +19,7 @@ from rmreader.config import Recipe
 from rmreader.console import progress
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
+from rmreader.learning.evaluate import in_order
 from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
@@ -58,13 +59,6 @@ def open_reader(
     network, lexicon, recipe = load_network(folder, device)
     extras = Extras(recipe.inputs, device, reader=folder)
     return network, Feed(encoded, lexicon, device, extras=extras, keep=keep), recipe
-
-
-def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
-    """Batches of all questions that have something to read, shortest passages first."""
-    readable = np.flatnonzero((encoded.question_lengths > 0) & (encoded.context_lengths > 0))
-    order = readable[np.argsort(encoded.context_lengths[readable], kind="stable")]
-    return [order[k : k + batch_size] for k in range(0, len(order), batch_size)]
 
 
 @torch.no_grad()
@@ -135,6 +129,7 @@ def answer(names: Sequence[str | Path], encoded: Encoded, device: torch.device) 
         network, feed, recipe = open_reader(name, encoded, device)
         members.append(point(network, feed, what=Path(name).name))
         longest = longest or recipe.decoding.max_length
-        singles[str(name)] = decode(members[-1], encoded, recipe.decoding.max_length)
+        label = "./ensemble" if str(name) == "ensemble" else str(name)  # that row is all of them together
+        singles[label] = decode(members[-1], encoded, recipe.decoding.max_length)
     together = decode(average(members), encoded, longest) if len(members) > 1 else None
     return Answers(singles, together)

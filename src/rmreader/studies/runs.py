@@ -14,6 +14,7 @@ from rmreader.learning.checkpoint import sha256
 from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.schedule import check
+from rmreader.reading.folder import open_folder
 
 SECOND_STAGE = (
     "training.rate=1e-4",
@@ -94,7 +95,7 @@ def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -
     """Train the members that are not finished into ``out/STAGE/NAME``: all that are by then, and why others are not."""
     check_stage(job, stage, recipe, members)
     folder = job.out / stage
-    waiting = [member for member in members if finished(folder / member.name) is None]
+    waiting = [member for member in members if not _complete(folder / member.name)]
     if done := len(members) - len(waiting):
         say(f"{folder}: {done} of {len(members)} trainings are finished already.")
     problems: dict[str, str] = {}
@@ -123,6 +124,14 @@ def finished(folder: Path) -> Run | None:
         if event["event"] == "end" and (folder / "best").is_dir():
             return Run(folder, dict(event["scores"]["dev"]))
     return None
+
+
+def _complete(folder: Path) -> bool:
+    """Whether a run came to its end and was not broken off behind it, before its confidences were calibrated."""
+    if finished(folder) is None:
+        return False
+    reader = open_folder(folder / "best")
+    return "calibration" in reader.about or reader.recipe.training.holdout == 0
 
 
 def evaluations(folder: Path) -> list[Mapping[str, Any]]:

@@ -51,7 +51,7 @@ def study_adversarial(
     """Table 3: AddSent and AddOneSent, by their authors' rule."""
     files: list[Path] = []
     sets = {
-        name: _scores(path, models, device, _adversarial, out, files)
+        name: _scores(path, models, device, _adversarial, out, files, name)
         for name, path in (("addsent", addsent), ("addonesent", addonesent))
     }
     ours, together = _ours(list(sets.values()))
@@ -89,8 +89,10 @@ def _scores(
     rule: Callable[[Dataset, Mapping[str, str]], dict[str, float]],
     out: Path | None,
     files: list[Path],
+    stem: str = "",
 ) -> Scored:
-    """Scores of every reader and of the ensemble; their predictions go to ``out``, in the official format."""
+    """Scores of every reader and of the ensemble; their predictions go to ``out``, in the official format, named by
+    ``stem`` or else as the data."""
     encoded, dataset = encode_file(path), read_squad(path)
     if not len(encoded):
         raise UserError(f"{path}: holds no question, so there is nothing to score; give other data.")
@@ -102,7 +104,7 @@ def _scores(
         scored[name] = rule(dataset, predictions)
         if out is not None:
             label = name if name == "ensemble" else f"reader-{place + 1}"
-            files.append(out / f"{path.name.partition('.')[0]}-{label}.json")
+            files.append(out / f"{stem or path.name.partition('.')[0]}-{label}.json")
             files[-1].parent.mkdir(parents=True, exist_ok=True)
             files[-1].write_text(json.dumps(predictions), encoding="utf-8")
     return scored
