@@ -11,12 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from rmreader.reading.reader import Reader
 from rmreader.serving.app import create_app
 from rmreader.serving.batcher import Batcher
-from rmreader.serving.server import Server, listen
+from rmreader.serving.server import KEEP_ALIVE, Server, listen
 from rmreader.serving.settings import Settings
 
 PASSAGE = (
@@ -34,6 +33,7 @@ class Running:
     batcher: Batcher
     client: httpx.Client
     stop: Callable[[], None]
+    connections: Callable[[], int]
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         return self.client.post(path, json=body, **options)
@@ -71,11 +71,11 @@ def until() -> Callable[[Callable[[], bool]], None]:
 
 
 @contextlib.contextmanager
-def running(reader: Any, settings: Settings) -> Iterator[Running]:
+def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE) -> Iterator[Running]:
     settings = dataclasses.replace(settings, port=0)
     listener = listen(settings)
     app = create_app(reader, settings, "small")
-    server = Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5), settings)
+    server = Server(app, settings, keep_alive)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     thread.start()
@@ -89,7 +89,7 @@ def running(reader: Any, settings: Settings) -> Iterator[Running]:
         assert not thread.is_alive()
 
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        yield Running(url, app.state.batcher, client, stop)
+        yield Running(url, app.state.batcher, client, stop, lambda: len(server.server_state.connections))
     stop()
 
 
@@ -115,8 +115,8 @@ def start(reader: Any) -> Iterator[Callable[..., Running]]:
     """Start a server with settings of the test's own, around the real reader or one built on it."""
     with contextlib.ExitStack() as stack:
 
-        def make(around: Any = None, **settings: Any) -> Running:
-            return stack.enter_context(running(around or reader, Settings(**settings)))
+        def make(around: Any = None, keep_alive: int = KEEP_ALIVE, **settings: Any) -> Running:
+            return stack.enter_context(running(around or reader, Settings(**settings), keep_alive))
 
         yield make
 

@@ -9,17 +9,31 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from rmreader.errors import UserError
 from rmreader.serving.app import create_app
+from rmreader.serving.connection import Connection
 from rmreader.serving.logs import event, to_stderr
 from rmreader.serving.settings import Settings
+
+KEEP_ALIVE = 75  # seconds: longer than balancers keep idle connections (60), so that they close them, not we
 
 
 class Server(uvicorn.Server):
     """uvicorn, which tells the app that it is about to stop, and returns instead of dying of the signal."""
 
-    def __init__(self, config: uvicorn.Config, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, keep_alive: int = KEEP_ALIVE) -> None:
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=keep_alive,
+            timeout_graceful_shutdown=int(settings.deadline)
+            + 2,  # by then every accepted request has its answer or its 504
+        )
         super().__init__(config)
         self.settings = settings
 
@@ -70,14 +84,5 @@ def serve(name: str = "small", settings: Settings | None = None) -> None:
     listener = listen(settings)
     reader = Reader.load(name)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
-    config = uvicorn.Config(
-        create_app(reader, settings, Path(name).name),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,  # longer than balancers keep idle connections (60 s), so that they close them, not we
-        timeout_graceful_shutdown=int(settings.deadline)
-        + 2,  # by then every accepted request has its answer or its 504
-    )
-    Server(config, settings).run(sockets=[listener])
+    Server(create_app(reader, settings, Path(name).name), settings).run(sockets=[listener])
     event("stopped")

@@ -27,10 +27,12 @@ class Settings:
     """Longest passage in characters whose attention is handed out: it grows with the square of the length."""
     max_items: int = 64
     """Most questions in one call of /v1/answers."""
+    connections: int = 512
+    """Connections open at once; more are closed as they come."""
     queue: int = 256
     """Questions that may wait; more are refused with 503."""
     deadline: float = 10.0
-    """Seconds from a request's arrival to its answer; later ones end with 504."""
+    """Seconds for the head of a request to arrive, and from then to its answer; later ones end with 504."""
     batch: int = 32
     """Questions the reader is given at once."""
     batch_characters: int = 48_000
@@ -41,7 +43,8 @@ class Settings:
     """Seconds between SIGTERM (/readyz turns 503) and closing the door, for load balancers that poll."""
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_passage", "max_question", "max_explain", "max_items", "queue", "batch"):
+        for name in ("max_body", "max_passage", "max_question", "max_explain", "max_items", "connections", "queue",
+                     "batch"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise UserError(f"server setting {name}: must be at least 1; it is {getattr(self, name)}.")
         for name in ("deadline", "batch_characters"):
