@@ -308,6 +308,28 @@ def test_a_key_is_asked_for_where_the_server_wants_one(visit: Any, start: Any, p
     page.wait_for_selector("mark")
 
 
+def test_attention_to_a_question_since_replaced_is_dropped(visit: Any, passage: str, questions: list[str]) -> None:
+    page, kept = visit(), []
+    ask(page, questions[0], passage)
+    page.wait_for_selector("mark")
+    page.route("**/v1/*", lambda route: kept.append(route))  # nothing passes until the test lets it
+    ask(page, "Where did it rain?", "It rained in Tarn.")
+    page.click("#why-button")  # about the first question, whose answer is still shown
+    while len(kept) < 2:
+        page.wait_for_timeout(10)
+    answer, explain = kept
+    answer.continue_()
+    page.wait_for_selector("#best:has-text('Tarn')")
+    explain.continue_()
+    page.wait_for_selector("#why-button:enabled")
+    assert page.is_hidden("#why")
+    assert page.text_content("#why-button") == "Show what it looked at"
+    page.unroute("**/v1/*")
+    look_inside(page)
+    assert page.text_content("#question-words") == "Where did it rain?"
+    assert page.text_content("#passage-words") == "It rained in Tarn."
+
+
 def test_a_long_passage_shows_the_attention_round_its_answer(visit: Any, start: Any, passage: str) -> None:
     page = visit(start(max_explain=600).url)
     ask(page, "Who was the engineer?", passage * 10)

@@ -129,17 +129,19 @@ function partAround({ points }, { start, end }) {
   return { from, part: points.slice(from, to) };
 }
 
+// Whether it is shown: what came back for a question that is no longer the one answered is dropped.
 async function explain() {
-  const answer = asked.answers[asked.chosen], mine = turn;
-  if (!answer) return;
+  const mine = asked, answer = asked.answers[asked.chosen];
+  if (!answer) return false;
   const { from, part } = partAround(asked, answer);
   const explained = await post("v1/explain", { question: asked.question, passage: part.join(""), packed: true });
-  if (mine !== turn) return;
+  if (mine !== asked) return false;
   $("why").hidden = false;
   const begin = from + explained.passage[0].start, end = from + explained.passage.at(-1).end;
   const whole = !/[\p{L}\p{N}]/u.test(asked.points.slice(0, begin).concat(asked.points.slice(end)).join(""));
   $("why-note").textContent = whole ? "" : `in the ${(end - begin).toLocaleString("en")} characters round the answer`;
   attention.show(explained, [...asked.question], part, from, answer);
+  return true;
 }
 
 function closeWhy() {
@@ -151,14 +153,15 @@ function closeWhy() {
 async function toggleWhy() {
   if (!$("why").hidden) return closeWhy();
   $("why-button").disabled = true;
+  const mine = asked;
   try {
-    await explain();
+    if (!(await explain())) return;
     $("why-button").setAttribute("aria-expanded", "true");
     $("why-button").textContent = "Hide what it looked at";
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("why").scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
   } catch (error) {
-    complain(error);
+    if (mine === asked) complain(error);
   } finally {
     $("why-button").disabled = false;
   }
