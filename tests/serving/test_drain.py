@@ -17,6 +17,8 @@ import httpx
 import pytest
 
 from rmreader.config import field_help
+from rmreader.errors import UserError
+from rmreader.serving.server import listen
 from rmreader.serving.settings import Settings
 
 
@@ -124,6 +126,11 @@ def test_a_port_that_is_taken_is_one_sentence(server: Any, reader_name: str) -> 
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: 127.0.0.1:{port}: cannot listen there (Address already in use)")
     assert done.stderr.count("\n") == 1
+
+
+def test_of_two_servers_started_together_the_second_is_refused() -> None:
+    with listen(Settings(port=0)) as first, pytest.raises(UserError, match="cannot listen there"):
+        listen(Settings(port=first.getsockname()[1]))  # though the first has not begun to serve
 
 
 def test_every_setting_is_an_option_with_its_help() -> None:

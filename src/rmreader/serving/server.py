@@ -66,6 +66,7 @@ def listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen()  # at once: with SO_REUSEADDR two servers may bind one port, and only one may listen
     except OSError as error:
         listener.close()
         where = f"{settings.host}:{settings.port}"
