@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rmreader.errors import UserError
@@ -47,6 +48,9 @@ class Settings:
                      "batch"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise UserError(f"server setting {name}: must be at least 1; it is {getattr(self, name)}.")
+        for name in ("deadline", "batch_wait", "drain_delay"):
+            if not math.isfinite(getattr(self, name)):
+                raise UserError(f"server setting {name}: must be a number of seconds; it is {getattr(self, name)}.")
         for name in ("deadline", "batch_characters"):
             if not getattr(self, name) > 0:
                 raise UserError(f"server setting {name}: must be above 0; it is {getattr(self, name)}.")
