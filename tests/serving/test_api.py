@@ -319,7 +319,7 @@ def test_request_ids_are_taken_over_where_sane(server: Any) -> None:
 
 def test_settings_that_cannot_work_are_refused() -> None:
     for bad in ({"queue": 0}, {"deadline": 0.0}, {"port": 70_000}, {"batch_wait": -1.0}, {"api_key": "a b"},
-                {"max_items": 9, "queue": 8}, {"deadline": float("nan")},
+                {"max_items": 9, "queue": 8}, {"deadline": float("nan")}, {"host": ""},
                 {"deadline": float("inf")}, {"batch_wait": float("inf")}, {"drain_delay": float("inf")}):  # fmt: skip
         with pytest.raises(UserError, match="server setting"):
             Settings(**bad)  # type: ignore[arg-type]

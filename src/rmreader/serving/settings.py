@@ -57,6 +57,8 @@ class Settings:
         for name in ("batch_wait", "drain_delay"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"server setting {name}: must not be negative; it is {getattr(self, name)}.")
+        if not self.host.strip():  # to a socket, every address there is
+            raise UserError("server setting host: must not be empty; 0.0.0.0 listens on every address.")
         if not 0 <= self.port <= 65_535:
             raise UserError(f"server setting port: must lie between 0 and 65535; it is {self.port}.")
         if self.max_items > self.queue:
