@@ -193,6 +193,35 @@ def test_an_asker_who_leaves_takes_his_questions_along(held: Any, passage: str) 
     assert held.batches == [1]
 
 
+def test_what_nobody_waits_for_is_skipped_in_the_midst_of_reading(reader: Any, passage: str) -> None:
+    began, gate, read, sizes = threading.Event(), threading.Event(), [], []
+
+    class Slow(Lazy):
+        def read(self, question: str, passage: str, top: int) -> Any:
+            began.set()
+            assert gate.wait(60)
+            read.append(question)
+            return super().read(question, passage, top)
+
+    async def main() -> Any:
+        observe = lambda size, seconds: sizes.append(size)  # noqa: E731
+        async with Batcher(Slow(reader), Settings(), observe).running() as batcher:  # type: ignore[arg-type]
+            leaves = asyncio.create_task(batcher.ask([(f"{k}?", passage, 1) for k in range(9)]))
+            stays = asyncio.create_task(batcher.ask([("Who was the engineer?", passage, 2)]))
+            late = asyncio.create_task(batcher.ask([(f"And was it {k}?", passage * 2, 1) for k in range(9)]))
+            await asyncio.to_thread(began.wait, 60)
+            for one in (leaves, late):
+                one.cancel()
+            await asyncio.gather(leaves, late, return_exceptions=True)
+            gate.set()
+            return await stays
+
+    (answers,) = asyncio.run(main())
+    assert same(answers, reader.ask("Who was the engineer?", passage, top=2))
+    assert read == ["0?", "1?", "2?", "Who was the engineer?"]  # begun, or wanted
+    assert sum(sizes) == 4
+
+
 def test_the_event_loop_never_waits_for_the_reader(held: Any, passage: str) -> None:
     threads: set[str] = set()
 

@@ -55,7 +55,7 @@ class Job:
     passage: str
     top: int
     finish: Callable[[Explanation], Any] | None  # set: explain, and run this on the result in the worker thread
-    size: int
+    size: int  # 0: skipped
     future: asyncio.Future[Any]
 
 
@@ -175,13 +175,14 @@ class Batcher:
         done = len(self._running) - left
         if not done:
             return 0
-        size, now = sum(job.size for job in self._running[:done]), perf_counter()
-        seconds, self._since = now - self._since, now
+        sizes, now = [job.size for job in self._running[:done] if job.size], perf_counter()
+        size, seconds, self._since = sum(sizes), now - self._since, now
         fade = LATELY / (LATELY + size)
         self._seconds, self._characters = self._seconds * fade + seconds, self._characters * fade + size
         del self._running[:done]
-        self.observe(done, seconds)
-        return done
+        if sizes:
+            self.observe(len(sizes), seconds)
+        return len(sizes)
 
     async def _gather(self) -> None:
         """Wait for a question; after a batch, give the clients just answered a moment to ask again together."""
@@ -224,7 +225,10 @@ def results(
 
 
 def read(reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]]) -> Iterator[Any]:
-    """Results of the jobs and of those that join. All share the longest ``top``; a shorter list is its beginning."""
+    """Results of the jobs and of those that join. All share the longest ``top``; a shorter list is its beginning.
+
+    Questions that nobody waits for any more when their turn comes are skipped, with an empty list for a result.
+    """
     if jobs[0].finish is not None:
         yield jobs[0].finish(reader.explain(jobs[0].question, jobs[0].passage))
         return
@@ -233,12 +237,22 @@ def read(reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[
     def pairs() -> Iterator[tuple[str, str]]:
         fresh = list(jobs)
         while fresh:
-            yield from ((job.question, job.passage) for job in fresh)
+            for job in fresh:
+                if job.future.cancelled():
+                    job.size = 0
+                else:
+                    yield job.question, job.passage
             fresh = more(top)
             jobs.extend(fresh)
 
+    def skipped() -> Iterator[list[Answer]]:
+        while jobs and not jobs[0].size:
+            yield []
+
     for answers in reader.ask_many(pairs(), top=top, batch_size=batch):
+        yield from skipped()
         yield answers[: jobs[0].top]
+    yield from skipped()
 
 
 def settle(future: asyncio.Future[Any], result: Any) -> None:
