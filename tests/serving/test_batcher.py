@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import random
 import threading
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take
+from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take, weigh
 from rmreader.serving.settings import Settings
 
 
@@ -174,6 +175,40 @@ def test_a_list_is_accepted_whole_or_not_at_all(held: Any, passage: str) -> None
             assert len(await three) == 3
 
     asyncio.run(main())
+
+
+def test_what_cannot_be_in_time_is_refused_but_never_a_lone_question(held: Any, passage: str) -> None:
+    one = ("Who?", passage, 1)
+
+    async def main() -> None:
+        async with Batcher(held, Settings(deadline=100.0)).running() as batcher:
+            batcher._seconds, batcher._characters = 120.0, weigh("Who?", passage)  # as if each took 120 seconds
+            with pytest.raises(Full):
+                await batcher.ask([one] * 3)
+            assert batcher.expected_wait() == 0
+            alone = asyncio.create_task(batcher.ask([one]))
+            await asyncio.to_thread(held.began.wait, 10)
+            batcher._seconds = 40.0
+            with pytest.raises(Full):  # 40 seconds of others, and 80 of its own
+                await batcher.ask([one] * 2)
+            joins = asyncio.create_task(batcher.ask([one]))
+            held.gate.set()
+            assert len(await alone) == len(await joins) == 1
+
+    asyncio.run(main())
+
+
+def test_a_misjudged_pace_does_not_refuse_a_list_for_ever(reader: Any, passage: str) -> None:
+    async def main() -> int:
+        async with Batcher(reader, Settings()).running() as batcher:
+            batcher._seconds, batcher._characters = 100.0, weigh("Who?", passage)  # as if it had once stood still
+            for refused in range(100):
+                with contextlib.suppress(Full):
+                    await batcher.ask([("Who?", passage, 1)] * 4)
+                    return refused
+        return -1
+
+    assert asyncio.run(main()) == 36  # 400 seconds, 360, 324, ... 10.01
 
 
 def test_an_asker_who_leaves_takes_his_questions_along(held: Any, passage: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 20_000.0, 100_000.0  # characters: of a reader not yet seen at work, and how far back pace is judged
+DOUBT = 0.9  # what is left of the estimated pace each time that an idle server refuses a list
 FIXED_COST = 200  # characters that a question costs the reader on top of its own length
 
 
@@ -96,26 +97,33 @@ class Batcher:
         """Seconds until everything accepted so far is read, judged by the batches read before."""
         return self._seconds / self._characters * sum(job.size for job in self.pending + self._running)
 
-    def check_room(self, count: int = 1) -> None:
-        """Raise ``Full`` where ``count`` more questions would overfill the queue or could not be read in time."""
-        wait = self.expected_wait()
-        if len(self.pending) + count > self.settings.queue or wait > RESERVE * self.settings.deadline:
+    def check_room(self, count: int = 1, size: int = 0) -> None:
+        """Raise ``Full`` where ``count`` more questions, of this size in all, overfill the queue or cannot be in time.
+
+        A question that would be alone is always read: the pace may be misjudged, and only reading can correct it.
+        """
+        wait, deadline = self.expected_wait(), self.settings.deadline
+        idle = not self.pending and not self._running
+        late = wait + self._seconds / self._characters * size > deadline and not (idle and count == 1)
+        if late and idle:  # for the same reason a list is not refused for ever
+            self._seconds *= DOUBT
+        if len(self.pending) + count > self.settings.queue or wait > RESERVE * deadline or late:
             raise Full(max(1, math.ceil(wait)))
 
     async def ask(self, questions: Sequence[tuple[str, str, int]]) -> list[list[Answer]]:
         """Answers to (question, passage, top) triples: all of them accepted, or none."""
-        self.check_room(len(questions))
+        self.check_room(len(questions), sum(weigh(question, passage) for question, passage, _ in questions))
         jobs = [self._enqueue(question, passage, top, None) for question, passage, top in questions]
         return [list(answers) for answers in await self._results(jobs)]
 
     async def explain(self, question: str, passage: str, finish: Callable[[Explanation], Any]) -> Any:
         """``finish(explanation)``, both computed in the worker thread."""
-        self.check_room()
+        self.check_room(1, weigh(question, passage))
         return (await self._results([self._enqueue(question, passage, 1, finish)]))[0]
 
     def _enqueue(self, question: str, passage: str, top: int, finish: Callable[[Explanation], Any] | None) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        job = Job(question, passage, top, finish, len(question) + len(passage) + FIXED_COST, future)
+        job = Job(question, passage, top, finish, weigh(question, passage), future)
         self.pending.append(job)
         if len(self.pending) >= self._wanted:
             self._ripe.set()
@@ -194,6 +202,11 @@ class Batcher:
         if not self.pending:
             self._ripe.clear()
             await self._ripe.wait()
+
+
+def weigh(question: str, passage: str) -> int:
+    """What a question costs the reader, in characters."""
+    return len(question) + len(passage) + FIXED_COST
 
 
 def take(pending: list[Job], count: int, characters: int) -> list[Job]:

@@ -183,5 +183,5 @@ def too_large(settings: Settings) -> str:
 
 def busy(full: Full) -> Response:
     """The refusal of a full queue."""
-    message = f"The server has more questions than it can answer in time; ask again in {full.retry_after} s."
+    message = f"This is more than can be answered in time; ask again in {full.retry_after} s, or send less at once."
     return refuse(503, "busy", message, {"retry-after": str(full.retry_after)})
