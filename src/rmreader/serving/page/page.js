@@ -12,7 +12,9 @@ class Refusal extends Error {}
 
 async function post(path, body) {
   const headers = { "content-type": "application/json" };
-  if ($("key").value) headers.authorization = `Bearer ${$("key").value}`;
+  const key = $("key").value.trim();
+  if (/[^!-~]/u.test(key)) throw new Refusal("An API key holds only unaccented letters, digits and ASCII signs, without spaces; check what was typed.");
+  if (key) headers.authorization = `Bearer ${key}`;
   let response, data;
   try {
     response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
