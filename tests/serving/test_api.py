@@ -159,6 +159,17 @@ def test_health_and_metrics(server: Any, passage: str) -> None:
     assert "somewhere" not in server.client.get("/metrics").text  # no label grows with what callers make up
 
 
+@pytest.mark.parametrize("path", ["/", "/page.js", "/livez", "/readyz", "/metrics", "/openapi.json", "/nothing"])
+def test_head_is_get_without_a_body(server: Any, path: str) -> None:
+    get, head = server.client.get(path), server.client.head(path)
+    assert head.status_code == get.status_code
+    assert head.content == b""
+    assert head.headers["content-type"] == get.headers["content-type"]
+    if path != "/metrics":  # which every request changes
+        assert head.headers["content-length"] == get.headers["content-length"]
+    assert server.client.head("/v1/answer").status_code == 405
+
+
 def test_the_page_comes_with_a_strict_policy_and_nothing_from_elsewhere(server: Any) -> None:
     page = server.client.get("/")
     assert page.headers["content-type"].startswith("text/html")
