@@ -66,6 +66,10 @@ def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
         ["recipe", "no-such-recipe.yaml"],
         ["recipe", "good.yaml", "network.blokcs=2"],
         ["recipe", "good.yaml", "network.blocks=two"],
+        ["recipe", "good.yaml", "inputs.vectors=", "inputs.characters=false", "inputs.exact_match=false"],
+        ["members", "good.yaml", "training.seed=7", "--train", "t", "--dev", "d", "--out", "o"],
+        ["members", "halve.yaml", "training.holdout=0", "--train", "t", "--dev", "d", "--out", "o"],
+        ["members", "good.yaml", "training.init=nowhere", "--train", "t", "--dev", "d", "--out", "o"],
         ["recipe", "."],
         ["train", "good.yaml", "netwrk.blocks=2", "--train", "t", "--dev", "d", "--out", "o"],
         ["ask", "--passage", "no-such-file.txt", "Who?"],
@@ -78,6 +82,7 @@ def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
 )
 def test_what_the_user_can_mend_is_one_sentence_and_status_1(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text("network: {blocks: 2}\n")
+    (tmp_path / "halve.yaml").write_text("training: {schedule: halve}\n")
     (tmp_path / "good.txt").write_text("Ada lit the lamp.")
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "latin.txt").write_bytes("Zürich".encode("latin-1"))

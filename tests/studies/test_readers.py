@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,21 @@ def test_table_2_scores_each_reader_and_all_together(tiny: Any, folders: list[st
     assert ("R.M-Reader", "81.2", "87.9", "82.3", "88.5") in report.rows
 
 
+def test_a_reader_called_ensemble_is_not_taken_for_one(
+    tiny: Any, folders: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folders[0], "ensemble")
+    report = study_squad(tiny.dev, ["ensemble", folders[1]], CPU)
+    assert list(report.data["dev"]) == ["./ensemble", folders[1], "ensemble"]
+    assert report.data["dev"]["./ensemble"] == study_squad(tiny.dev, folders[:1], CPU).data["dev"][folders[0]]
+
+
 def test_table_3_scores_the_worst_variant(
     tiny: Any, folders: list[str], adversarial_file: Path, tmp_path: Path
 ) -> None:
     report = study_adversarial(adversarial_file, adversarial_file, folders[:1], CPU, tmp_path)
+    assert [path.name for path in report.files] == ["addsent-reader-1.json", "addonesent-reader-1.json"]
     predictions = json.loads(report.files[0].read_text(encoding="utf-8"))
     found = score_adversarial(read_squad(adversarial_file), predictions)
     assert found.attacked == 10
