@@ -81,6 +81,8 @@ class Asked:
     def part(self, window: Window) -> Tokens:
         """The tokens of one window."""
         tokens, here = self.passage_tokens, self.places[window.begin : window.end]
+        if len(here) == len(tokens):
+            return tokens
         return Tokens([tokens.words[k] for k in here.tolist()], tokens.starts[here], tokens.ends[here])
 
     def add(self, scores: Scores) -> None:
@@ -120,23 +122,18 @@ class Asked:
         if self.spans is None:
             return []
         answers: list[Answer] = []
-        confidence, every = 1.0, log_sum(self.spans.ravel() / self.decoding.temperature)
+        weights = np.exp((self.spans - self.spans.max()) / self.decoding.temperature)
+        confidence, every = 1.0, weights.sum()
         for start, end, score in zip(*(part.tolist() for part in best_spans(self.spans, top)), strict=True):
-            confidence = min(confidence, float(np.exp(self._near(start, end) - every)))
+            first = max(0, start - self.decoding.max_length + 1)
+            around = weights[first : end + 1]  # all spans that share a word with this one, and a few more
+            confidence = min(confidence, float((overlaps(first, around.shape, start, end) * around).sum() / every))
             if confidence >= min_confidence:
                 begin = int(self.passage_tokens.starts[self.places[start]])
                 stop = int(self.passage_tokens.ends[self.places[end]])
                 text, sentence = self.passage[begin:stop], sentence_around(self.passage, begin, stop)
                 answers.append(Answer(text, begin, stop, score - self._weight, confidence, sentence))
         return answers
-
-    def _near(self, start: int, end: int) -> float:
-        """log Σ F1(span, this one)·exp(score / temperature) over all spans that share a word with this one."""
-        assert self.spans is not None
-        first = max(0, start - self.decoding.max_length + 1)
-        around = self.spans[first : end + 1]
-        share = np.log(np.maximum(overlaps(first, around.shape, start, end), 1e-300))
-        return log_sum((around / self.decoding.temperature + share).ravel())
 
     def spread(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The score of every span, and its overlap with the best one."""

@@ -60,7 +60,7 @@ class WordInputs:
                 new = list(dict.fromkeys(words))
             self._learn(new)
             rows = [self._rows[word] for word in words]
-        return np.array(rows, np.int64)
+        return np.fromiter(rows, np.int64, len(rows))
 
     def _learn(self, words: list[str]) -> None:
         begin, end = len(self._rows), len(self._rows) + len(words)

@@ -8,9 +8,10 @@ _FAR = 1000  # characters looked at on either side: a longer sentence is cut at 
 
 # A sentence ends at a line break (of a text broken into lines: where no small letter follows), or at . ! ? with what
 # closes behind it, before a space and what may begin another. A run of dots is looked at once, not from each of them.
+# That every match begins with one of a few characters makes the search fast.
 _STOP = re.compile(
-    r"(?P<line>\n\s*)|[。！？][”’»)\]」』]*"
-    r"|(?P<before>\w{0,5})(?<![.!?…])(?P<stop>[.!?…]+[\"'”’»)\]]*)\s+(?=(?P<next>\S))"
+    r"[\n。！？.!?…](?:(?<=\n)\s*|(?<=[。！？])[”’»)\]」』]*"
+    r"|(?<=[.!?…])(?<![.!?…]{2})(?P<more>[.!?…]*[\"'”’»)\]]*)\s+(?=(?P<next>\S)))"
 )
 _ABBREVIATIONS = {"capt", "cf", "col", "dr", "gen", "gov", "jr", "lt", "mr", "mrs", "ms", "mt", "no", "prof", "rev"}
 _ABBREVIATIONS |= {"sen", "sgt", "st", "vs"}
@@ -25,7 +26,7 @@ def sentence_around(text: str, start: int, end: int) -> str:
             continue
         if match.end() <= start:
             left = match.end()
-        elif match.start() >= end or match.end("before") >= end - 1:
+        elif match.start() >= end - (match["next"] is not None):  # "Inc." may be an answer, and end a sentence
             right = max(end, match.end())
             break
     if left == low > 0:
@@ -39,10 +40,14 @@ def _stops(match: re.Match[str]) -> bool:
     """Whether this is the end of a sentence, and not of an initial (J. Smith) or an abbreviation."""
     if match[0].count("\n") > 1:  # a new paragraph
         return True
-    if match["line"]:
-        return not match.string[match.end() : match.end() + 1].islower()
-    if not match["next"]:
+    text, following = match.string, match["next"]
+    if match[0][0] == "\n":
+        return not text[match.end() : match.end() + 1].islower()
+    if following is None:
         return True
-    before = match["before"]
-    short = match["stop"] == "." and (before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper()))
-    return not (short or match["next"].islower())
+    if following.islower():
+        return False
+    if match[0][0] != "." or match["more"]:
+        return True
+    before = re.split(r"\W", text[max(0, match.start() - 5) : match.start()])[-1]
+    return not (before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper()))
