@@ -70,9 +70,11 @@ def kernels() -> dict[str, str]:
     from rmreader.reading import native
 
     obstacle = native.why_not()
-    reading = {
-        "lstm of 8-bit readers": f"in C ({native.KINDS[native.best()]})" if obstacle is None else f"plain: {obstacle}"
-    }
+    if obstacle is None:
+        parts = "LSTM, products and attention" if native.products() else "the LSTM"
+        reading = {"8-bit readers": f"{parts} in C ({native.KINDS[native.best()]})"}
+    else:
+        reading = {"8-bit readers": f"plain: {obstacle}"}
     if not _version("torch"):
         return {"lstm": "the exported graph alone; training needs torch"} | reading
     import torch

@@ -1,25 +1,55 @@
-"""The LSTM in C computes what the equations say, in every kind that this processor can, and reads as well."""
+"""The operators in C compute what the equations say, in every kind that this processor can, and read as well."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rmreader.reading import native
 from rmreader.reading.engines import OnnxEngine, Pair, Scores
 from rmreader.reading.folder import open_folder
+from rmreader.reading.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
+Array = NDArray[Any]
 Floats = NDArray[np.floating[Any]]
 
-compiled = pytest.mark.skipif(native.library() is None, reason="the LSTM in C was not compiled here")
+compiled = pytest.mark.skipif(native.library() is None, reason="the operators in C were not compiled here")
 kinds = [kind for kind in range(len(native.KINDS)) if native.library() is not None and kind <= native.best()]
+product_kinds = [0, native.best()] if native.library() is not None and native.products() else [0]
+many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+sizes = st.integers(1, 40)
+
+
+@pytest.fixture(autouse=True)
+def whatever_the_processor_can() -> Iterator[None]:
+    yield
+    if native.library() is not None:
+        native.limit()
+
+
+def run(kind: int, name: str, *inputs: Array, made: tuple[str, ...] = ("float32",)) -> list[Array]:
+    """An operator alone in ONNX Runtime; every array has memory of its own, so that AddressSanitizer may look on."""
+    native.limit(kind)
+    g, feeds = Graph(), {f"x{k}": np.ascontiguousarray(array) for k, array in enumerate(inputs)}
+    given = [g.input(key, array.dtype.name, array.shape) for key, array in feeds.items()]
+    for k, (value, dtype) in enumerate(zip(g.ops(name, len(made), *given, domain=native.DOMAIN), made, strict=True)):
+        g.output(f"y{k}", value, ("rows", "columns"), dtype)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.enable_cpu_mem_arena = 1, False
+    options.register_custom_ops_library(str(native.library()))
+    return list(ort.InferenceSession(g.to_bytes(), options, providers=["CPUExecutionProvider"]).run(None, feeds))
+
+
+# --- the LSTM and the highway ---
 
 
 def slow(gates: Floats, weight: Floats, rounded: bool = False) -> Floats:
@@ -49,22 +79,22 @@ def case(steps: int, hidden: int, size: float, seed: int) -> tuple[Floats, Float
     return rng.normal(0, size, (steps, 2, 4 * hidden)).astype(np.float32), weight / 127 / np.float32(np.sqrt(hidden))
 
 
-def run(gates: Floats, weight: Floats, kind: int) -> Floats:
+def bilstm(gates: Floats, weight: Floats, kind: int) -> Floats:
     ordered = gates[:, :, native.order(weight.shape[2])].astype(np.float32)
-    return native.bilstm(ordered, native.pack(weight), kind)
+    return run(kind, "BiLSTM", ordered.reshape(len(gates), -1), *native.pack(weight))[0]
 
 
 @compiled
 @pytest.mark.parametrize("kind", kinds)
 @given(st.integers(1, 30), st.integers(1, 130), st.floats(0.01, 30), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@many
 def test_every_kind_computes_the_equations(kind: int, steps: int, hidden: int, size: float, seed: int) -> None:
     gates, weight = case(steps, hidden, size, seed)
-    states = run(gates, weight, kind)
+    states = bilstm(gates, weight, kind)
     # a state may be rounded the other way where it lies in the middle, which moves what follows by up to a step
     np.testing.assert_allclose(states, slow(gates, weight, rounded=True), atol=1e-2)
     np.testing.assert_allclose(states[0, :hidden], slow(gates[:1], weight)[0, :hidden], atol=1e-6)  # no state before
-    np.testing.assert_allclose(states, run(gates, weight, 0), atol=1e-2)
+    np.testing.assert_allclose(states, bilstm(gates, weight, 0), atol=1e-2)
 
 
 @compiled
@@ -72,7 +102,7 @@ def test_every_kind_computes_the_equations(kind: int, steps: int, hidden: int, s
 def test_rounding_costs_little(kind: int) -> None:
     rng = np.random.default_rng(3)
     gates, weight = rng.normal(0, 2, (60, 2, 400)), rng.uniform(-0.1, 0.1, (2, 400, 100))
-    difference = np.abs(run(gates, weight, kind) - slow(gates, weight))
+    difference = np.abs(bilstm(gates, weight, kind) - slow(gates, weight))
     assert difference.max() < 0.01
     assert difference.mean() < 0.001
 
@@ -84,7 +114,7 @@ def test_rounding_costs_little(kind: int) -> None:
 def test_extreme_inputs_give_finite_states(kind: int, value: float, hidden: int) -> None:
     gates = np.full((300, 2, 4 * hidden), value, np.float32)
     gates[::2] *= -1
-    states = run(gates, np.full((2, 4 * hidden, hidden), 3.0, np.float32), kind)
+    states = bilstm(gates, np.full((2, 4 * hidden, hidden), 3.0, np.float32), kind)
     assert np.isfinite(states).all()
     assert np.abs(states).max() <= 1
     np.testing.assert_allclose(states[0, 0], slow(gates[:1, :, :], np.zeros((2, 4 * hidden, hidden)))[0, 0], atol=1e-6)
@@ -92,11 +122,11 @@ def test_extreme_inputs_give_finite_states(kind: int, value: float, hidden: int)
 
 @compiled
 @pytest.mark.parametrize("kind", kinds)
-def test_nothing_is_written_beyond_the_states(kind: int) -> None:
+def test_directions_do_not_touch_each_other(kind: int) -> None:
     for hidden in (1, 5, 16, 17, 31):
         gates, weight = case(3, hidden, 1.0, hidden)
-        whole = run(gates, weight, kind)
-        alone = [run(gates[:, [k, k]], weight[[k, k]], kind) for k in (0, 1)]  # each direction beside another neighbour
+        whole = bilstm(gates, weight, kind)
+        alone = [bilstm(gates[:, [k, k]], weight[[k, k]], kind) for k in (0, 1)]  # each beside another neighbour
         np.testing.assert_array_equal(whole[:, :hidden], alone[0][:, :hidden])
         np.testing.assert_array_equal(whole[:, hidden:], alone[1][:, hidden:])
 
@@ -104,19 +134,150 @@ def test_nothing_is_written_beyond_the_states(kind: int) -> None:
 @compiled
 @pytest.mark.parametrize("kind", kinds)
 @given(st.integers(1, 5), st.integers(1, 50), st.floats(0.01, 100), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@many
 def test_the_highway_computes_the_equation(kind: int, rows: int, width: int, size: float, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    both, x = (rng.normal(0, size, (rows, columns)).astype(np.float32) for columns in (2 * width, width))
+    both, x = (size * part for part in normal(seed, (rows, 2 * width), (rows, width)))
+    np.testing.assert_allclose(run(kind, "Highway", both, x)[0], highway(both, x), atol=2e-6 * max(1, size))
+
+
+def highway(both: Floats, x: Floats) -> Floats:
+    """x + σ(g)∘(relu(r) - x)"""
     r, g = np.split(both.astype(np.float64), 2, axis=1)
-    wanted = x + sigmoid(g) * (np.maximum(r, 0) - x)
-    np.testing.assert_allclose(native.highway(both, x, kind), wanted, atol=2e-6 * max(1, size))
+    return np.asarray(x + sigmoid(g) * (np.maximum(r, 0) - x))
+
+
+# --- the products and what is made of them ---
+
+
+def normal(seed: int, *shapes: tuple[int, ...]) -> list[Floats]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+def product8(x: Floats, weight: Floats, bias: Floats) -> Floats:
+    """x·W + b with rows of x and columns of W rounded to 127 steps either way, in 64 bits."""
+    step, scale = (
+        np.maximum(np.abs(part).max(axis=axis, keepdims=True), 1e-30) / 127 for part, axis in ((x, 1), (weight, 0))
+    )
+    return np.asarray((np.floor(x / step + 0.5) @ np.rint(weight / scale)) * step * scale + bias)
+
+
+def half(x: Floats) -> Floats:
+    """The nearest numbers with eight bits, as in bfloat16."""
+    fraction, exponent = np.frexp(np.asarray(x, np.float64))
+    return np.asarray(np.ldexp(np.rint(fraction * 256) / 256, exponent))
+
+
+def softmax(x: Floats, axis: int) -> Floats:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return np.asarray(e / e.sum(axis=axis, keepdims=True))
 
 
 @compiled
-def test_a_kind_that_the_processor_lacks_is_refused() -> None:
-    with pytest.raises(ValueError, match="processor"):
-        native.bilstm(np.zeros((1, 2, 4), np.float32), native.pack(np.zeros((2, 4, 1), np.float32)), 99)
+@pytest.mark.parametrize("kind", product_kinds)
+@given(sizes, st.integers(1, 150), st.integers(1, 150), st.floats(1e-3, 1e3), st.integers(0, 99))
+@many
+def test_a_product_is_that_of_rounded_rows_and_columns(
+    kind: int, rows: int, inner: int, columns: int, size: float, seed: int
+) -> None:
+    x, weight, bias = normal(seed, (rows, inner), (inner, columns), (columns,))
+    x[rows // 2] = 0  # which has no largest number to be divided by
+    (y,) = run(kind, "Linear", size * x, *native.pack_linear(weight, bias), np.array([columns], np.int32))
+    assert y.shape == (rows, columns)
+    error = np.abs(y - product8(size * x, weight, bias))
+    step = size * 4 * 4 / 127  # of x, times a large weight: a number in the middle may be rounded either way
+    assert np.quantile(error, 0.9) < 1e-5 * size * inner + 1e-5
+    assert error.max() < 4 * step
+    np.testing.assert_allclose(y[rows // 2], bias, rtol=1e-6)
+    assert np.abs(y - (size * x @ weight + bias)).max() < 0.1 * size * np.sqrt(inner) + 1e-5
+
+
+class Alignment:
+    """Two rounds of an alignment: what the operators say, and what the equations do."""
+
+    def __init__(self, m: int, p: int, w: int, width: int, own: bool, seed: int) -> None:
+        self.m, self.p, self.w, self.width, self.own = m, m if own else p, w, width, own
+        shapes = [(m, width + 2 * w + width), (self.p, width), (m, w), (self.p, w), (2 * w, 2 * w), (2 * w,)]
+        self.joined, self.keys, self.x, self.values, self.weight, self.bias = normal(seed, *shapes)
+        self.joined, self.weight = self.joined / np.float32(np.sqrt(width)), self.weight / np.float32(np.sqrt(2 * w))
+        if own:
+            self.keys, self.values = self.joined[:, -width:], self.x
+        self.gamma = np.float32(1.5)
+
+    def run(self, kind: int) -> tuple[list[Array], list[Array]]:
+        keys, at = (self.joined, self.width + 2 * self.w) if self.own else (self.keys, 0)
+        places = np.array([0, at, self.width, self.width, self.own], np.int32)
+        given = [self.joined, keys, self.values, self.x, places, self.gamma.reshape(1)]
+        given += native.pack_linear(self.weight, self.bias)
+        made = ("float32", "uint16", "uint8")
+        first = run(kind, "Align", *given, made=made)
+        S = first[1] if self.own else np.zeros((-(-self.m // 6) * 6, -(-self.m // 2) * 2), np.uint16)
+        if not self.own:  # any will do that rows of m words can have
+            S[: self.m, : self.m] = bits(np.eye(self.m))
+        return first, run(kind, "Realign", *given, S, first[2], made=made)
+
+    def slow(self, S: Floats | None = None, down: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+        """o, attention and the softmax down columns, in 64 bits but for what the operators round."""
+        queries = self.joined[:, : self.width]
+        logits = half(np.maximum(queries, 0)) @ half(np.maximum(self.keys, 0)).T
+        if S is not None and down is not None:
+            logits = logits + half(S) @ half(self.gamma * down)
+        if self.own:
+            np.fill_diagonal(logits, 0)
+        attention = softmax(logits, 1)
+        y = half(attention) @ half(self.values)
+        more = self.joined[:, self.width : self.width + 2 * self.w]
+        both = product8(np.concatenate([y, self.x * y], axis=1), self.weight, self.bias) + more
+        return highway(both, self.x), attention, softmax(logits, 0)
+
+
+def bits(x: Floats) -> Array:
+    return np.asarray(half(x).astype(np.float32).view(np.uint32) >> 16, np.uint16)
+
+
+def from_bits(x: Array) -> Floats:
+    return (x.astype(np.uint32) << 16).view(np.float32)
+
+
+@compiled
+@pytest.mark.parametrize("kind", product_kinds)
+@given(sizes, sizes, sizes, sizes, st.booleans(), st.integers(0, 99))
+@many
+def test_an_alignment_computes_the_equations_in_both_rounds(
+    kind: int, m: int, p: int, w: int, width: int, own: bool, seed: int
+) -> None:
+    case = Alignment(m, p, w, width, own, seed)
+    first, second = case.run(kind)
+    o, attention, down = case.slow()
+    compare(first, o, attention, case)
+    S = attention if own else np.eye(m)
+    o, attention, _ = case.slow(S, down)
+    compare(second, o, attention, case)
+
+
+def compare(made: list[Array], o: Floats, attention: Floats, case: Alignment) -> None:
+    assert made[0].shape == (case.m, case.w)
+    # y is rounded to 127 steps, and one in the middle may go either way
+    np.testing.assert_allclose(made[0], o, atol=0.15)
+    assert np.abs(made[0] - o).mean() < 0.01
+    np.testing.assert_allclose(from_bits(made[1])[: case.m, : case.p], attention, atol=6e-3)
+
+
+@compiled
+@pytest.mark.parametrize("kind", product_kinds)
+@given(sizes, sizes, st.integers(1, 70), st.integers(0, 99))
+@many
+def test_the_pointer_computes_the_equation(kind: int, m: int, w: int, columns: int, seed: int) -> None:
+    R, s, of_s, weight, W = normal(seed, (m, w), (1, w), (1, columns), (columns, 1), (2 * w, columns))
+    W /= np.float32(np.sqrt(w))
+    (logits,) = run(kind, "Point", R, s, of_s, weight, *native.pack_linear(W))
+    inner = product8(np.concatenate([R, R * s], axis=1), W, np.zeros(columns)) + of_s
+    wanted = (np.tanh(inner) @ weight).T
+    np.testing.assert_allclose(logits, wanted, atol=0.3)
+    assert np.abs(logits - wanted).mean() < 0.02
+
+
+# --- readers with it ---
 
 
 def engine(folder: Any, threads: int = 1) -> OnnxEngine:
@@ -129,9 +290,13 @@ def pairs() -> list[Pair]:
 
 
 @compiled
-def test_readers_say_nearly_the_same_with_and_without_it(make_reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", kinds[1:])
+def test_readers_say_nearly_the_same_with_and_without_it(
+    make_reader: Any, monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
     folder = make_reader(hidden=20, blocks=3)
     monkeypatch.setenv("RMREADER_NATIVE", "1")
+    native.limit(kind)
     in_c = [engine(folder).read(pair) for pair in pairs()]
     monkeypatch.setenv("RMREADER_NATIVE", "0")
     without = [engine(folder).read(pair) for pair in pairs()]
@@ -140,6 +305,31 @@ def test_readers_say_nearly_the_same_with_and_without_it(make_reader: Any, monke
         np.testing.assert_allclose(ours.end, theirs.end, atol=0.15)
     if os.environ.get("RMREADER_NATIVE") != "0" and native.why_not() is None:
         assert not np.array_equal(in_c[1].start, without[1].start)  # it was in use
+
+
+@compiled
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"reattention": False},
+        {"fusion": "gate"},
+        {"fusion_mul": False},
+        {"fusion_sub": False},
+        {"diagonal": "mask"},
+        {"diagonal": "none"},
+        {"blocks": 1},
+    ],
+)
+def test_variants_of_the_network_read_with_it_too(
+    make_reader: Any, monkeypatch: pytest.MonkeyPatch, network: dict[str, Any]
+) -> None:
+    folder = make_reader(**({"hidden": 20, "blocks": 2} | network))
+    monkeypatch.setenv("RMREADER_NATIVE", "1")
+    in_c = [engine(folder).read(pair) for pair in pairs()]
+    monkeypatch.setenv("RMREADER_NATIVE", "0")
+    for ours, theirs in zip(in_c, (engine(folder).read(pair) for pair in pairs()), strict=True):
+        np.testing.assert_allclose(ours.start, theirs.start, atol=0.15)
+        np.testing.assert_allclose(ours.end, theirs.end, atol=0.15)
 
 
 def test_answers_do_not_depend_on_threads_or_company(make_reader: Any) -> None:

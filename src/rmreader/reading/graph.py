@@ -44,7 +44,8 @@ def reader_graph(
     g = Graph()
     width = weights["encoder.lstm.weight_ih"].shape[2]
     question, context = g.input("question", "float32", ("n", width)), g.input("context", "float32", ("m", width))
-    start, end, rounds = network(Layers(g, weights, int8, in_c), config, question, context)
+    layers = Layers(g, weights, int8, in_c, in_c and native.products() and not attention)
+    start, end, rounds = network(layers, config, question, context)
     g.output("start", start, ("m",))
     g.output("end", end, ("m",))
     if attention:
@@ -56,15 +57,20 @@ def reader_graph(
 
 @dataclass(frozen=True)
 class Layers:
-    """What the network is made of, with or without 8-bit products; and then with the LSTM in C or ONNX Runtime's."""
+    """What the network is made of, with or without 8-bit products; and then with the LSTM in C or ONNX Runtime's, and
+    the products too where the processor has what they need."""
 
     g: Graph
     w: Weights
     int8: bool = False
     in_c: bool = False
+    products_in_c: bool = False
 
     def linear(self, x: str, weight: Array, bias: Array | None = None) -> str:
         """x·W + b, for W [in, out]."""
+        if self.products_in_c:
+            columns = np.array([weight.shape[1]], np.int32)
+            return self.g.op("Linear", x, *native.pack_linear(weight, bias), columns, domain=native.DOMAIN)
         if self.int8:
             quantised, scale = quantise(weight)
             extra = ("", bias) if bias is not None else ()
@@ -152,14 +158,21 @@ class Fusion:
 def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[str, str, list[Round]]:
     """Input vectors [n, D] and [m, D] -> logits of start and end [m], and every round."""
     V, U = layers.bilstm("encoder.lstm", question), layers.bilstm("encoder.lstm", context)  # Eq. 12
-    other = _off_diagonal(layers.g, U)
+    in_c = aligns_in_c(layers, config)
+    other = "" if in_c else _off_diagonal(layers.g, U)
     R, Zs, rounds, S = U, list[str](), list[Round](), ""
+    E, B = Aligned(), Aligned()
     for t in range(config.blocks):  # Eq. 14
         name, past = f"aligner.blocks.{t}", rounds[-1] if rounds and config.reattention else None
-        H, Et = align_question(layers, config, name, R, V, past, S)
-        Z, Bt, S = align_self(layers, config, name, H, past, S, other)
+        if in_c:
+            before = B.attention
+            H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E.down)
+            Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B.down)
+        else:
+            H, Et = align_question(layers, config, name, R, V, past, S)
+            Z, Bt, S = align_self(layers, config, name, H, past, S, other)
+            rounds.append(Round(Et, Bt))
         Zs.append(Z)
-        rounds.append(Round(Et, Bt))
         last = t > 0 and t == config.blocks - 1
         R = layers.bilstm(f"{name}.evidence", layers.g.op("Concat", *Zs, axis=-1) if last else Z)
     start, end = point(layers, config, R, V)
@@ -206,27 +219,66 @@ def align_self(
     return fusion.fuse(layers, H, g.op("Add", both, layers.linear(y, W, fusion.bias))), Bt, S
 
 
+@dataclass(frozen=True)
+class Aligned:
+    """Names of the softmaxes of an alignment's logits, along rows and down columns, as the next round wants them."""
+
+    attention: str = ""
+    down: str = ""
+
+
+def aligns_in_c(layers: Layers, config: NetworkConfig) -> bool:
+    """Whether the operators in C do: for the paper's network they do, not for each of its variants."""
+    usual = config.fusion == "highway" and config.fusion_mul and config.diagonal == "zero"
+    return layers.products_in_c and usual and "aligner.blocks.0.similarity_E.weight" in layers.w
+
+
+def align_in_c(
+    layers: Layers, config: NetworkConfig, t: int, letters: tuple[str, str], x: str, other: str, S: str, down: str
+) -> tuple[str, Aligned]:
+    """Either alignment, of ``x`` with ``other`` (itself, in self alignment): two products and one operator."""
+    name, (logits, out) = f"aligner.blocks.{t}", letters
+    fusion = Fusion.of(layers.w, f"{name}.fusion_{out}", config)
+    assert fusion.mul is not None
+    W1, W2 = (weight.T for weight in layers.w[f"{name}.similarity_{logits}.weight"])
+    width, own = W1.shape[1], x == other
+    joined = layers.linear(x, np.concatenate([W2, fusion.x, W1] if own else [W2, fusion.x], axis=1))
+    keys, at = (joined, width + fusion.x.shape[1]) if own else (layers.linear(other, W1), 0)
+    places = np.array([0, at, width, width, own], np.int32)
+    gamma = np.array([layers.w.get(f"aligner.blocks.{t + 1}.gamma_{logits}", 0)], np.float32)
+    packed = native.pack_linear(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
+    past = (S, down) if S and config.reattention else ()
+    kind = "Realign" if past else "Align"
+    o, *made = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *packed, *past, domain=native.DOMAIN)
+    return o, Aligned(*made)
+
+
 def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, str]:
     """The answer pointer: logits of Eq. 15 and of Eq. 16, each [m]."""
     g, w = layers.g, layers.w
     parts = {name: np.split(w[f"pointer.{name}.W"].T, 4) for name in ("start", "end")}  # of [r; s; r∘s; r−s]
-    linear = layers.linears(R, [Wr + Wd for Wr, _, _, Wd in parts.values()])
+    linear = {}
+    if not layers.products_in_c:
+        linear = dict(zip(parts, layers.linears(R, [Wr + Wd for Wr, _, _, Wd in parts.values()]), strict=True))
 
-    def scores(name: str, of_r: str, s: str) -> str:
-        _, Ws, Wm, Wd = parts[name]
-        both = g.op("Add", of_r, layers.linear(g.op("Mul", R, s), Wm))
-        inner = g.op("Tanh", g.op("Add", both, g.op("MatMul", s, Ws - Wd)))
-        return g.op("Gemm", w[f"pointer.{name}.w"], inner, transA=1, transB=1)  # [1, m]
+    def scores(name: str, s: str) -> str:
+        Wr, Ws, Wm, Wd = parts[name]
+        of_s, weight = g.op("MatMul", s, Ws - Wd), w[f"pointer.{name}.w"]
+        if layers.products_in_c:
+            packed = native.pack_linear(np.concatenate([Wr + Wd, Wm]))
+            return g.op("Point", R, s, of_s, weight, *packed, domain=native.DOMAIN)
+        inner = g.op("Tanh", g.op("Add", g.op("Add", linear[name], layers.linear(g.op("Mul", R, s), Wm)), of_s))
+        return g.op("Gemm", weight, inner, transA=1, transB=1)  # [1, m]
 
     alpha = g.op("Softmax", g.op("Gemm", w["pointer.w"], V, transA=1, transB=1), axis=-1)
     s = g.op("MatMul", alpha, V)  # [1, 2d]
-    start = scores("start", linear[0], s)
+    start = scores("start", s)
     l = g.op("MatMul", g.op("Softmax", start, axis=-1), R)  # noqa: E741 (the paper's name)
     fusion = Fusion.of(w, "pointer.fusion", config)
     both = g.op("Gemm", l, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
     if fusion.mul is not None:
         both = g.op("Gemm", g.op("Mul", s, l), fusion.mul, both)
-    end = scores("end", linear[1], fusion.fuse(layers, s, both))
+    end = scores("end", fusion.fuse(layers, s, both))
     return g.op("Squeeze", start, np.array([0])), g.op("Squeeze", end, np.array([0]))
 
 

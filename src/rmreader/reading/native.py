@@ -1,7 +1,7 @@
-"""The LSTM and the highway in C, where they were compiled: found, weights packed, made known to ONNX Runtime.
+"""The operators in C, where they were compiled: found, weights packed, made known to ONNX Runtime.
 
-``lstm.c`` says how it works; without it ONNX Runtime's own 8-bit LSTM reads, more slowly. ``RMREADER_NATIVE=0`` leaves
-it out.
+``c/`` says how they work; without them ONNX Runtime's own 8-bit operators read, more slowly. ``RMREADER_NATIVE=0``
+leaves them out.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import onnxruntime as ort
 
 DOMAIN = "rmreader"
-KINDS = ("plain C", "AVX2", "AVX-512 VNNI")  # as in lstm.h
-LANES = 16
+KINDS = ("plain C", "AVX2", "AVX-512 VNNI")  # as in c/native.h
+LANES, GROUPS = 16, 4
 
 
 class Packed(NamedTuple):
-    """Recurrent weights of both directions as ``lstm.h`` describes them."""
+    """Recurrent weights of both directions as ``c/native.h`` describes them."""
 
     weights: NDArray[np.int8]
     scales: NDArray[np.float32]
@@ -33,11 +33,11 @@ class Packed(NamedTuple):
 
 
 def why_not() -> str | None:
-    """What keeps the LSTM in C from being used, or None."""
+    """What keeps the operators in C from being used, or None."""
     if os.environ.get("RMREADER_NATIVE") == "0":
         return "RMREADER_NATIVE is 0"
     if library() is None:
-        return "it was not compiled when rmreader was installed (no C compiler?)"
+        return "they were not compiled when rmreader was installed (no C compiler?)"
     if best() == 0:
         return "this processor has neither AVX2 nor AVX-512, and plain C is no faster"
     return None
@@ -48,14 +48,24 @@ def best() -> int:
     return int(_loaded().lstm_best())
 
 
+def limit(kind: int | None = None) -> None:
+    """Do as if the processor had no better than this one of ``KINDS``, in sessions made from now on."""
+    _loaded().native_limit(len(KINDS) if kind is None else kind)
+
+
+def products() -> bool:
+    """Whether the products and attentions are in C too: they need AVX-512 with VNNI and bfloat16."""
+    return int(_loaded().products_best()) > 0
+
+
 def register(options: ort.SessionOptions) -> None:
-    """Make the operators ``BiLSTM`` and ``Highway`` known to a session."""
+    """Make the operators known to a session."""
     if why_not() is None:
         options.register_custom_ops_library(str(library()))
 
 
 def order(hidden: int) -> NDArray[np.int64]:
-    """Rows of W [4H, …], gates i, f, g, o, in the order of ``lstm.c``: all gates of 16 units, then of the next 16."""
+    """Rows of W [4H, …], gates i, f, g, o, in the order of ``c/lstm.h``: all gates of 16 units, then of the next 16."""
     rows = np.arange(4 * hidden).reshape(4, hidden)
     return np.concatenate([rows[:, unit : unit + LANES].ravel() for unit in range(0, hidden, LANES)])
 
@@ -75,30 +85,33 @@ def pack(weight: NDArray[Any]) -> Packed:
     return Packed(np.concatenate(blocks, axis=1), scales, -128 * integers.sum(axis=2, dtype=np.int32))
 
 
-def bilstm(gates: NDArray[np.float32], packed: Packed, kind: int | None = None) -> NDArray[np.float32]:
-    """Gates' inputs [T, 2, 4H] in ``order`` -> states [T, 2H], without ONNX Runtime; ``kind`` is one of ``KINDS``."""
-    steps, hidden = len(gates), gates.shape[2] // 4
-    states = np.empty((steps, 2 * hidden), np.float32)
-    arrays: list[NDArray[Any]] = [np.ascontiguousarray(gates, np.float32), *packed, states]
-    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in arrays]
-    sizes = ctypes.c_size_t(steps), ctypes.c_size_t(hidden)
-    if _loaded().lstm_both(*pointers, *sizes, best() if kind is None else kind):
-        raise ValueError(f"this processor cannot do kind {kind} of {KINDS}")
-    return states
+class PackedLinear(NamedTuple):
+    """The weights of x·W + b as ``c/native.h`` describes them."""
+
+    weights: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    starts: NDArray[np.int32]
 
 
-def highway(both: NDArray[np.float32], x: NDArray[np.float32], kind: int) -> NDArray[np.float32]:
-    """[r, g] [m, 2d] and x [m, d] -> x + σ(g)∘(relu(r) - x), without ONNX Runtime."""
-    made = np.empty_like(x)
-    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (both, x, made)]
-    _loaded().lstm_highway(*pointers, ctypes.c_size_t(x.shape[0]), ctypes.c_size_t(x.shape[1]), kind)
-    return made
+def pack_linear(weight: NDArray[Any], bias: NDArray[Any] | None = None) -> PackedLinear:
+    """W [in, out] in 8 bits with a scale a column."""
+    inner, columns = weight.shape
+    groups, fours = -(-columns // LANES), -(-inner // 4)
+    scale = np.maximum(np.abs(weight).max(axis=0), 1e-12) / 127
+    integers = np.zeros((fours * 4, groups * LANES), np.int8)
+    integers[:inner, :columns] = np.rint(weight / scale)
+    scales, biases = np.zeros((2, groups * LANES), np.float32)
+    scales[:columns], biases[:columns] = scale, 0 if bias is None else bias
+    tiles = integers.reshape(fours, 4, groups, LANES).transpose(0, 2, 3, 1)  # [fours, groups, 16, 4]
+    panels = [tiles[:, group : group + GROUPS].ravel() for group in range(0, groups, GROUPS)]
+    return PackedLinear(np.concatenate(panels), scales, biases, -128 * integers.sum(axis=0, dtype=np.int32))
 
 
 @cache
 def library() -> Path | None:
     """The compiled file, where there is one that can be loaded."""
-    places = (Path(__file__).with_name(f"_lstm{suffix}") for suffix in EXTENSION_SUFFIXES)
+    places = (Path(__file__).with_name(f"_native{suffix}") for suffix in EXTENSION_SUFFIXES)
     for place in places:
         try:
             ctypes.CDLL(str(place))

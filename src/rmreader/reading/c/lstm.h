@@ -1,23 +1,15 @@
-/* One direction of the LSTM, NAME(walk), and the highway, NAME(highway), compiled anew for each TARGET around its own
-   NAME(sums) and NAME(limit). */
+/* The recurrent part of a BiLSTM over one sequence, with 8-bit recurrent weights.
 
-ALWAYS TARGET Floats NAME(load)(const float *from) {
-    Floats x;
-    memcpy(&x, from, sizeof x);
-    return x;
-}
+   What does not depend on the step before, x·W_ih + b, is one large product that ONNX Runtime makes beforehand. Left
+   are T small products that wait for each other, h·W_hh, and the gates. A state lies in (-1, 1), so it is rounded to
+   1/127 without a look at the others. Sums of integers are exact, so every processor finds the same ones.
 
-/* e^x for |x| ≤ 20, to 2e-7 of it; beyond that e^±20, with which 1 / (1 + e^x) is as good. */
-ALWAYS TARGET Floats NAME(exponential)(Floats x) {
-    x = NAME(limit)(x, 20.0f);
-    Floats power = x * 1.44269504f, whole = power + 12582912.0f - 12582912.0f, r = power - whole; /* |r| ≤ 1/2 */
-    Floats y = r * 1.33908634e-3f + 9.67602916e-3f; /* 2^r, exact at the Chebyshev nodes */
-    y = y * r + 5.55035699e-2f;
-    y = y * r + 2.40221071e-1f;
-    y = y * r + 6.93147190e-1f;
-    y = y * r + 1.00000008f;
-    return y * (Floats)((__builtin_convertvector(whole, Ints) + 127) << 23);
-}
+   The 4H rows of W_hh are in groups of 16, ordered so that the gates of 16 units are four groups: units 0-15 of i, of
+   f, of g, of o, then units 16-31, … The gates of the last H mod 16 units follow each other without a gap. Four groups
+   (or what is left at the end) are packed together, four columns at a time. Columns of x·W_ih have the same order.
+
+   Compiled anew for each TARGET around its own NAME(sums): one direction, NAME(walk), and the highway, NAME(highway),
+   which follows the products of every fusion. */
 
 /* 16 units: c = σ(f)∘c + σ(i)∘tanh(g), h = σ(o)∘tanh(c), each over one denominator; what goes into the gates stands
    ``apart`` in z. σ(x) = 1 / (1 + e^-x), tanh(x) = (1 - e^-2x) / (1 + e^-2x). */
@@ -31,7 +23,7 @@ ALWAYS TARGET Floats NAME(cell)(const float *z, size_t apart, float *c) {
 }
 
 /* z = gates + h·W_hh, of n groups */
-ALWAYS TARGET void NAME(product)(Rows rows, const float *gates, const uint8_t *q, const int n, float *z) {
+ALWAYS TARGET void NAME(gates)(Rows rows, const float *gates, const uint8_t *q, const int n, float *z) {
     Ints sums[4];
     NAME(sums)(rows, q, n, sums);
     for (int m = 0; m < n; m++) {
@@ -47,13 +39,13 @@ ALWAYS TARGET Floats NAME(rest)(Rows rows, const float *gates, const uint8_t *q,
         float some[LANES] = {0};
         const size_t left = 4 * units - row;
         for (size_t j = 0; left < LANES && j < left; j++) some[j] = gates[row + j];
-        NAME(product)(rows, left < LANES ? some : gates + row, q, 1, z + row);
+        NAME(gates)(rows, left < LANES ? some : gates + row, q, 1, z + row);
         rows.weights += 64, rows.scales += LANES, rows.starts += LANES;
     }
     return NAME(cell)(z, units, c);
 }
 
-static TARGET void NAME(walk)(const Job *job, int direction) {
+static TARGET void NAME(walk)(const Lstm *job, int direction) {
     const size_t H = job->H, T = job->T, blocks = (H + LANES - 1) / LANES;
     const size_t groups = (4 * H + LANES - 1) / LANES, first = direction * groups, fours = (H + 3) / 4;
     float c[blocks * LANES], z[7 * LANES] = {0};
@@ -73,7 +65,7 @@ static TARGET void NAME(walk)(const Job *job, int direction) {
                                job->starts + group * LANES};
             Floats h;
             if (units == LANES) {
-                NAME(product)(rows, gates + 4 * unit, q[step % 2], 4, z);
+                NAME(gates)(rows, gates + 4 * unit, q[step % 2], 4, z);
                 h = NAME(cell)(z, LANES, c + unit);
                 memcpy(states + unit, &h, sizeof h);
             } else {
@@ -109,6 +101,3 @@ static TARGET void NAME(highway)(const float *both, const float *x, float *o, si
         }
     }
 }
-
-#undef TARGET
-#undef NAME

@@ -1,0 +1,263 @@
+/* Everything for every kind of processor, and the choice between them. */
+
+#include "native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 10)
+#define X86
+#endif
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint32_t Uints __attribute__((vector_size(64)));
+typedef uint16_t Shorts __attribute__((vector_size(32)));
+typedef uint8_t Bytes __attribute__((vector_size(16)));
+
+/* Rows of W_hh, n groups of them: 64 weights of each for every four columns, ``stride`` from one four to the next. */
+typedef struct {
+    const int8_t *weights;
+    size_t stride, fours;
+    const float *scales;
+    const int32_t *starts;
+} Rows;
+
+/* Any processor. */
+#define TARGET
+#define NAME(name) name##_any
+
+ALWAYS Floats limit_any(Floats x, float a) {
+    for (int j = 0; j < LANES; j++) x[j] = x[j] > a ? a : x[j] < -a ? -a : x[j];
+    return x;
+}
+
+ALWAYS void sums_any(Rows rows, const uint8_t *q, const int n, Ints *sums) {
+    memcpy(sums, rows.starts, n * sizeof *sums);
+    for (size_t k = 0; k < rows.fours; k++)
+        for (int m = 0; m < n; m++)
+            for (int lane = 0; lane < LANES; lane++)
+                for (int j = 0; j < 4; j++)
+                    sums[m][lane] += q[4 * k + j] * rows.weights[k * rows.stride + 64 * m + 4 * lane + j];
+}
+
+ALWAYS Floats larger_any(Floats a, Floats b) {
+    for (int j = 0; j < LANES; j++) a[j] = a[j] > b[j] ? a[j] : b[j];
+    return a;
+}
+
+ALWAYS Floats some_any(const float *from, size_t n) {
+    Floats x = {0};
+    memcpy(&x, from, 4 * (n < LANES ? n : LANES));
+    return x;
+}
+
+ALWAYS void put_any(float *to, Floats x, size_t n) { memcpy(to, &x, 4 * (n < LANES ? n : LANES)); }
+
+ALWAYS Ints dot8_any(Ints sum, int32_t lane, Ints column) {
+    uint8_t a[4];
+    int8_t b[64];
+    memcpy(a, &lane, sizeof a);
+    memcpy(b, &column, sizeof b);
+    for (int k = 0; k < 64; k++) sum[k / 4] += a[k % 4] * b[k];
+    return sum;
+}
+
+ALWAYS Floats dot16_any(Floats sum, int32_t lane, Ints column) {
+    const Ints low = {0}, a = low + lane;
+    const Floats first = (Floats)(a << 16) * (Floats)(column << 16);
+    return sum + first + (Floats)(a & -65536) * (Floats)(column & -65536);
+}
+
+#include "vectors.h"
+#include "lstm.h"
+#include "products.h"
+#undef TARGET
+#undef NAME
+
+#ifdef X86
+#include <immintrin.h>
+
+/* AVX2, with products of 16 bits: the instruction for 8 would cut off sums that are too large for it. */
+#define TARGET __attribute__((target("avx2,fma")))
+#define NAME(name) name##_avx2
+
+ALWAYS TARGET Floats limit_avx2(Floats x, float a) {
+    __m256 half[2];
+    memcpy(half, &x, sizeof x);
+    for (int k = 0; k < 2; k++) half[k] = _mm256_max_ps(_mm256_min_ps(half[k], _mm256_set1_ps(a)), _mm256_set1_ps(-a));
+    memcpy(&x, half, sizeof x);
+    return x;
+}
+
+ALWAYS TARGET void sums_avx2(Rows rows, const uint8_t *q, const int n, Ints *sums) {
+    for (int m = 0; m < n; m++) {
+        const __m256i *starts = (const __m256i *)(rows.starts + m * LANES);
+        __m256i part[4], both[2]; /* part: of four rows, two sums each */
+        for (int r = 0; r < 4; r++) part[r] = _mm256_setzero_si256();
+        for (size_t k = 0; k < rows.fours; k++) {
+            const __m128i *w = (const __m128i *)(rows.weights + k * rows.stride + 64 * m);
+            int32_t four;
+            memcpy(&four, q + 4 * k, 4);
+            const __m256i h = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+            for (int r = 0; r < 4; r++) {
+                const __m256i products = _mm256_madd_epi16(h, _mm256_cvtepi8_epi16(_mm_loadu_si128(w + r)));
+                part[r] = _mm256_add_epi32(part[r], products);
+            }
+        }
+        for (int r = 0; r < 2; r++) { /* the horizontal sum has rows 0 1 4 5 2 3 6 7 */
+            const __m256i mixed = _mm256_hadd_epi32(part[2 * r], part[2 * r + 1]);
+            both[r] = _mm256_add_epi32(_mm256_loadu_si256(starts + r), _mm256_permute4x64_epi64(mixed, 0xD8));
+        }
+        memcpy(sums + m, both, sizeof both);
+    }
+}
+
+#include "vectors.h"
+#include "lstm.h"
+#undef TARGET
+#undef NAME
+
+/* AVX-512 with VNNI: four products and their sum in one instruction, of which eight at least must be under way. */
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
+#define NAME(name) name##_vnni
+
+ALWAYS TARGET Floats limit_vnni(Floats x, float a) {
+    return (Floats)_mm512_max_ps(_mm512_min_ps((__m512)x, _mm512_set1_ps(a)), _mm512_set1_ps(-a));
+}
+
+ALWAYS TARGET void four_vnni(const int8_t *w, const uint8_t *q, const int n, __m512i *sums) {
+    int32_t four;
+    memcpy(&four, q, 4);
+    for (int m = 0; m < n; m++)
+        sums[m] = _mm512_dpbusd_epi32(sums[m], _mm512_set1_epi32(four), _mm512_loadu_si512(w + 64 * m));
+}
+
+ALWAYS TARGET void sums_vnni(Rows rows, const uint8_t *q, const int n, Ints *sums) {
+    __m512i even[4], odd[4];
+    for (int m = 0; m < n; m++) even[m] = _mm512_loadu_si512(rows.starts + m * LANES), odd[m] = _mm512_setzero_si512();
+    size_t k = 0;
+    for (; k + 2 <= rows.fours; k += 2) {
+        four_vnni(rows.weights + k * rows.stride, q + 4 * k, n, even);
+        four_vnni(rows.weights + (k + 1) * rows.stride, q + 4 * k + 4, n, odd);
+    }
+    if (k < rows.fours) four_vnni(rows.weights + k * rows.stride, q + 4 * k, n, even);
+    for (int m = 0; m < n; m++) sums[m] = (Ints)even[m] + (Ints)odd[m];
+}
+
+#include "vectors.h"
+#include "lstm.h"
+#undef TARGET
+
+/* The same with bfloat16, for the products. */
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma")))
+
+ALWAYS TARGET Floats larger_vnni(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m512)a, (__m512)b); }
+
+ALWAYS TARGET __mmask16 first_vnni(size_t n) { return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xffff); }
+
+ALWAYS TARGET Floats some_vnni(const float *from, size_t n) {
+    return (Floats)_mm512_maskz_loadu_ps(first_vnni(n), from);
+}
+
+ALWAYS TARGET void put_vnni(float *to, Floats x, size_t n) { _mm512_mask_storeu_ps(to, first_vnni(n), (__m512)x); }
+
+ALWAYS TARGET Ints dot8_vnni(Ints sum, int32_t lane, Ints column) {
+    return (Ints)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(lane), (__m512i)column);
+}
+
+ALWAYS TARGET Floats dot16_vnni(Floats sum, int32_t lane, Ints column) {
+    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(lane), (__m512bh)column);
+}
+
+#include "products.h"
+#undef TARGET
+#undef NAME
+#endif
+
+static int most = VNNI;
+
+void native_limit(int kind) { most = kind; }
+
+int lstm_best(void) {
+    int kind = ANY;
+#ifdef X86
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) kind = AVX2;
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        kind = VNNI;
+#endif
+    return kind < most ? kind : most;
+}
+
+int products_best(void) {
+#ifdef X86
+    if (lstm_best() == VNNI && __builtin_cpu_supports("avx512bf16")) return VNNI;
+#endif
+    return ANY;
+}
+
+/* What the operators call, of the kind that they were told. */
+#ifdef X86
+#define LSTM(name, ...) \
+    (kind == VNNI ? name##_vnni(__VA_ARGS__) : kind == AVX2 ? name##_avx2(__VA_ARGS__) : name##_any(__VA_ARGS__))
+#define PRODUCT(name, ...) (kind == VNNI ? name##_vnni(__VA_ARGS__) : name##_any(__VA_ARGS__))
+#else
+#define LSTM(name, ...) ((void)kind, name##_any(__VA_ARGS__))
+#define PRODUCT(name, ...) ((void)kind, name##_any(__VA_ARGS__))
+#endif
+
+void lstm_walk(const Lstm *job, int direction, int kind) { LSTM(walk, job, direction); }
+
+void lstm_highway(const float *both, const float *x, float *o, size_t rows, size_t width, int kind) {
+    LSTM(highway, both, x, o, rows, width);
+}
+
+size_t linear_size(const Linear *job) { return up(up(job->m, ROWS) * up(job->W.inner, 4), 64) + 4 * job->m; }
+
+size_t linear_panels(const Linear *job) { return up(job->W.columns, GROUPS * LANES) / (GROUPS * LANES); }
+
+void linear_start(Linear *job, void *memory, int kind) {
+    const size_t inner = job->W.inner, bytes = up(inner, 4), all = up(job->m, ROWS) * bytes;
+    job->x.q = memory;
+    job->x.steps = (float *)(job->x.q + up(all, 64));
+    for (size_t row = 0; row < job->m; row++) {
+        const float *x = job->given + row * inner;
+        uint8_t *q = job->x.q + row * bytes;
+        job->x.steps[row] = PRODUCT(round, x, inner, q);
+    }
+    memset(job->x.q + job->m * bytes, 0, all - job->m * bytes);
+}
+
+void linear_panel(const Linear *job, size_t panel, int kind) { PRODUCT(linear, job, panel); }
+
+static size_t keys_size(const Align *job) { return 4 * ((job->width + 1) / 2) * up(job->p, LANES); }
+
+static size_t values_size(const Align *job) { return 4 * ((job->p + 1) / 2) * up(job->w, LANES); }
+
+size_t align_size(const Align *job) {
+    return keys_size(job) + values_size(job) + 4 * up(job->m, ROWS) * up(job->p, LANES);
+}
+
+size_t align_blocks(const Align *job) { return up(job->m, ROWS) / ROWS; }
+
+size_t align_groups(const Align *job) { return up(job->p, LANES) / LANES; }
+
+void align_start(Align *job, void *memory, int kind) {
+    job->packed_keys = memory;
+    job->packed_values = job->packed_keys + keys_size(job);
+    job->logits = (float *)(job->packed_values + values_size(job));
+    PRODUCT(align_start, job);
+}
+
+void align_rows(const Align *job, size_t block, int kind) { PRODUCT(align_rows, job, block); }
+
+void align_columns(const Align *job, size_t group, int kind) { PRODUCT(align_columns, job, group); }
+
+size_t point_blocks(const Point *job) { return up(job->m, ROWS) / ROWS; }
+
+void point_rows(const Point *job, size_t block, int kind) { PRODUCT(point_rows, job, block); }
+
+void *native_memory(size_t size) { return aligned_alloc(64, up(size, 64)); }
