@@ -27,7 +27,7 @@ def test_the_diagnosis_is_json_on_request() -> None:
     assert {extra["name"] for extra in found["extras"]} >= {"train", "serve", "elmo", "tags", "transformer"}
     assert set(found["folders"]) == {"package", "cache"}
     assert found["kernels"]["lstm"]
-    assert " in C (" in (found := found["kernels"]["8-bit readers"]) or found.startswith("plain: ")
+    assert any(way in found["kernels"]["8-bit readers"] for way in (" in C (", "plain: "))
 
 
 def test_the_table_says_the_same() -> None:

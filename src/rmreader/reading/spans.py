@@ -16,7 +16,8 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
     ``start`` may be shorter than ``end``: then only spans that begin in its part are scored.
     """
     width = min(max_length, len(end))
-    padded = np.concatenate([end.astype(np.float64), np.full(width - 1, -np.inf)])
+    padded = np.full(len(end) + width - 1, -np.inf)
+    padded[: len(end)] = end
     ends = np.ndarray((len(start), width), np.float64, padded, strides=(8, 8))  # row i: end(i), …, end(i + width - 1)
     return np.asarray(start[:, None] + ends)
 
@@ -60,5 +61,4 @@ def log_softmax(logits: Floats) -> NDArray[np.float64]:
 
 def log_sum(logits: Floats) -> float:
     """log Σ exp, whatever the size of the logits; -inf of none."""
-    top = float(logits.max(initial=-np.inf))
-    return top + float(np.log(np.exp(logits.astype(np.float64) - top).sum())) if np.isfinite(top) else top
+    return float(np.logaddexp.reduce(logits, dtype=np.float64))

@@ -30,6 +30,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # nothing here asks who the client is
             timeout_keep_alive=keep_alive,
             timeout_graceful_shutdown=int(settings.deadline)
             + 2,  # by then every accepted request has its answer or its 504
