@@ -55,7 +55,7 @@ def limit(kind: int | None = None) -> None:
 
 def products() -> bool:
     """Whether the products and attentions are in C too: they need AVX-512 with VNNI and bfloat16."""
-    return int(_loaded().products_best()) > 0
+    return why_not() is None and int(_loaded().products_best()) > 0
 
 
 def register(options: ort.SessionOptions) -> None:
