@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from rmreader.config import save_recipe
@@ -126,22 +129,70 @@ def test_devices_that_cannot_train_are_refused(tiny: Any, tmp_path: Path, device
         train(tiny.recipe(), tiny.folder / "train.json", None, tmp_path / "out", device=device)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_terminating_all_terminates_each_member(tiny: Any, tmp_path: Path, number: signal.Signals) -> None:
-    save_recipe(tiny.recipe("training.epochs=10000"), tmp_path / "recipe.yaml")
-    words = ["members", str(tmp_path / "recipe.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
-    words += ["--device", "cpu", "--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
-    log = tmp_path / "out" / "seed-1" / "log.jsonl"
+@pytest.fixture
+def members(tiny: Any, tmp_path: Path) -> Iterator[Any]:
+    """Starts `rmreader members` on trainings without end, and comes back once each is learning."""
+    save_recipe(tiny.recipe("training.epochs=100000", "training.patience=100000"), tmp_path / "recipe.yaml")
+    words = ["members", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    words += ["--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # tests run side by side, and threads that wait spin
-    command = [sys.executable, "-m", "rmreader", *words]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        try:
-            deadline = time.monotonic() + 180
-            while not (log.exists() and read_log(log)):
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        finally:
-            process.send_signal(number)
-        assert process.wait(60) == 130
-    assert "stopped after step" in (log.parent / "console.log").read_text(encoding="utf-8")  # the member too
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(seeds: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "rmreader", *words, "--seeds", str(seeds)]
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        started.append(process)
+        logs = [tmp_path / "out" / f"seed-{seed}" / "log.jsonl" for seed in range(1, seeds + 1)]
+        deadline = time.monotonic() + 180
+        while not all(log.exists() and read_log(log) for log in logs):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return process
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_terminating_all_terminates_each_member(members: Any, tmp_path: Path, number: signal.Signals) -> None:
+    process = members(1)
+    process.send_signal(number)
+    assert process.wait(60) == 130
+    console = tmp_path / "out" / "seed-1" / "console.log"
+    assert "stopped after step" in console.read_text(encoding="utf-8")  # the member too
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
+def test_members_do_not_outlive_the_process_that_started_them(members: Any, tmp_path: Path) -> None:
+    process = members(2)
+    trainings = psutil.Process(process.pid).children()
+    assert len(trainings) == 2
+    process.kill()  # which it can pass on to nobody
+    process.wait(60)
+    try:
+        deadline = time.monotonic() + 60
+        while any(training.is_running() and training.status() != psutil.STATUS_ZOMBIE for training in trainings):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        for training in trainings:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                training.kill()
+    for seed in (1, 2):
+        console = tmp_path / "out" / f"seed-{seed}" / "console.log"
+        assert "stopped after step" in console.read_text(encoding="utf-8")  # in order, with a checkpoint
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
+def test_a_member_whose_starter_is_gone_before_it_can_look_begins_nothing(tiny: Any, tmp_path: Path) -> None:
+    save_recipe(tiny.recipe(), tmp_path / "recipe.yaml")
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    words = ["train", tmp_path / "recipe.yaml", "--train", tiny.folder / "train.json", "--out", tmp_path / "out"]
+    command = [sys.executable, "-m", "rmreader", *map(str, words), "--device", "cpu", "--parent", str(gone.pid)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGTERM
+    assert not (tmp_path / "out").exists()

@@ -47,9 +47,14 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; else the GPU, where there is one.")] = None,
     curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation too.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")] = False,
+    parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process of `rmreader members` that starts this one
     json: Json = False,
 ) -> None:
     """Train a reader on SQuAD-format data; a killed run goes on with --resume."""
+    if parent:
+        from rmreader.orphans import end_with
+
+        end_with(parent)
     from rmreader.config import load_recipe
 
     settings = load_recipe(recipe, overrides or ())

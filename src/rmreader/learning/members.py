@@ -140,7 +140,10 @@ class _Process:
         out.mkdir(parents=True, exist_ok=True)
         # A member that was never reached before the whole was stopped has nothing to resume, and none is asked for.
         again = ["--resume"] if resume and (out / "run").exists() else []
-        self.words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again]
+        # Should this process be killed, the kernel asks the member to stop. It watches the thread that starts it, which
+        # in ``train_members`` waits for it too.
+        parent = ["--parent", str(os.getpid())]
+        self.words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again, *parent]
         self.start(share)
 
     def start(self, share: int) -> None:
