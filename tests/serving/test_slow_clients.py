@@ -1,14 +1,18 @@
-"""Clients that dawdle, stay silent or come in crowds: none keeps a connection for ever."""
+"""Clients that dawdle, stay silent, come in crowds or never come to the point: none keeps a connection for ever."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import socket
 import time
 from typing import Any
 
 import httpx
 import pytest
+
+from rmreader.serving.gate import HEAD
 
 HALF = b"POST /v1/answer HTTP/1.1\r\nhost: x\r\n"
 WHOLE = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -95,3 +99,78 @@ def test_a_crowd_is_bounded_and_those_inside_are_served(start: Any, until: Any) 
             assert raw.recv(4096).startswith(b"HTTP/1.1 200")
     until(lambda: server.connections() == 0)
     assert httpx.get(f"{server.url}/livez", trust_env=False).status_code == 200
+
+
+def send(raw: socket.socket, data: bytes, piece: int) -> None:
+    """Piece by piece, each by itself, until the server wants no more."""
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(ConnectionError):
+        for start in range(0, len(data), piece):
+            raw.sendall(data[start : start + piece])
+            time.sleep(0.0005)
+
+
+def refusal(response: bytes) -> str:
+    """The sentence of a 431."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 431 ")
+    assert b"\r\nx-request-id: " in head
+    error = json.loads(body)["error"]
+    assert error["code"] == "head_too_large"
+    return str(error["message"])
+
+
+@pytest.mark.parametrize("before", [b"", WHOLE])
+@pytest.mark.parametrize(
+    ("begun", "endless"), [(HALF, b"a: b\r\n"), (HALF + b"a: ", b"a"), (b"GET /", b"a"), (b"", b"\r\n")]
+)
+def test_a_head_without_end_is_refused(
+    start: Any, until: Any, caplog: pytest.LogCaptureFixture, begun: bytes, endless: bytes, before: bytes
+) -> None:
+    caplog.set_level(logging.INFO, "rmreader.serving")
+    server = start(deadline=600)
+    with connect(server) as raw:
+        if before:
+            raw.sendall(before)
+            assert raw.recv(4096).startswith(b"HTTP/1.1 200")
+        send(raw, begun + endless * (4 * HEAD // len(endless)), 10_000)
+        assert "65,536 bytes" in refusal(rest(raw))
+    until(lambda: server.connections() == 0)
+    assert [record.message for record in caplog.records].count("head_too_large") == 1
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 10_000])
+@pytest.mark.parametrize(("size", "status"), [(4_000, 200), (HEAD - 1_000, 200), (HEAD + 1_000, 431)])
+def test_a_head_may_have_its_size_however_it_comes(server: Any, size: int, status: int, piece: int) -> None:
+    cookie = b"cookie: " + b"c" * (size // 2) + b"\r\n"
+    head = b"GET /livez?" + b"q" * (size // 2) + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + cookie + b"\r\n"
+    with connect(server) as raw:
+        send(raw, head, piece)
+        response = rest(raw)
+    assert response.startswith(f"HTTP/1.1 {status} ".encode())
+    if status == 431:
+        refusal(response)
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 10_000])
+def test_a_body_is_no_part_of_the_head(server: Any, passage: str, piece: int) -> None:
+    body = json.dumps({"question": "Who was the engineer?", "passage": passage}).encode() + b" " * 2 * HEAD
+    head = b"POST /v1/answer HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    chunks = b"".join(b"1;why=not\r\n%c\r\n" % byte for byte in body[:20_000]) + b"0\r\n\r\n"
+    for whole in (
+        head + b"content-length: %d\r\n\r\n" % len(body) + body,
+        head + b"transfer-encoding: chunked\r\n\r\n" + chunks,
+    ):
+        assert len(whole) > 2 * HEAD
+        with connect(server) as raw:
+            send(raw, whole, piece)
+            assert rest(raw).startswith(b"HTTP/1.1 200 ")
+
+
+def test_headers_behind_a_body_have_an_end_too(start: Any, until: Any) -> None:
+    server = start(deadline=600)
+    head = b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
+    with connect(server) as raw:
+        send(raw, head + b"a: b\r\n" * HEAD, 10_000)
+        assert rest(raw) == b""
+    until(lambda: server.connections() == 0)

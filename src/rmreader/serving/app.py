@@ -39,6 +39,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     408: {"model": wire.Failed, "description": "The request's body did not arrive in time."},
     413: {"model": wire.Failed, "description": "Body, question, passage or list too large."},
     422: {"model": wire.Failed, "description": "The request does not have the documented shape."},
+    431: {"model": wire.Failed, "description": "The request's line and headers are too large."},
     503: {"model": wire.Failed, "description": "The queue is full; Retry-After says when to come back."},
     504: {"model": wire.Failed, "description": "No answer before the deadline."},
 }

@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
 from time import perf_counter
 
 from fastapi import Response
@@ -21,6 +22,7 @@ from rmreader.serving.settings import Settings
 from rmreader.serving.wire import refuse
 
 SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+HEAD = 65_536  # bytes of request line and headers: clients and proxies themselves keep to 8 or 16 KiB
 DISCARD = 8  # an oversized body is read and thrown away up to this many times the limit, so that its sender hears why
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -58,6 +60,9 @@ class Gate:
             self._record(visit)
 
     async def _admit(self, scope: Scope, receive: Receive, visit: Visit) -> None:
+        if head_size(scope) > HEAD:
+            await head_too_large()(scope, receive, visit.send)
+            return
         if not scope["path"].startswith("/v1/"):
             if scope["method"] == "HEAD":  # a GET whose body uvicorn leaves out
                 scope = {**scope, "method": "GET"}
@@ -176,6 +181,18 @@ def replay(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return again
+
+
+def head_size(scope: Scope) -> int:
+    """Bytes of a request's line and headers, nearly: separators are not all counted."""
+    line = len(scope["raw_path"]) + len(scope["query_string"])
+    return line + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+
+
+def head_too_large(headers: Mapping[str, str] | None = None) -> Response:
+    """The refusal of a head beyond the limit."""
+    message = f"The request's line and headers are larger than {HEAD:,} bytes; put text into the body."
+    return refuse(431, "head_too_large", message, headers)
 
 
 def too_large(settings: Settings) -> str:
