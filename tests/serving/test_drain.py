@@ -128,6 +128,15 @@ def test_a_port_that_is_taken_is_one_sentence(server: Any, reader_name: str) -> 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 70, "ä..b", "ä" * 70, "\udcff"])
+def test_so_is_a_host_that_is_no_name(reader_name: str, host: str) -> None:
+    done = subprocess.run(command(reader_name, host=host), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert ": cannot listen there (" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_of_two_servers_started_together_the_second_is_refused() -> None:
     with listen(Settings(port=0)) as first, pytest.raises(UserError, match="cannot listen there"):
         listen(Settings(port=first.getsockname()[1]))  # though the first has not begun to serve

@@ -68,12 +68,10 @@ def listen(settings: Settings) -> socket.socket:
     try:
         listener.bind((settings.host, settings.port))
         listener.listen()  # at once: with SO_REUSEADDR two servers may bind one port, and only one may listen
-    except OSError as error:
+    except (OSError, TypeError) as error:  # of the second kind is a name that has no form in ASCII
         listener.close()
-        where = f"{settings.host}:{settings.port}"
-        raise UserError(
-            f"{where}: cannot listen there ({error.strerror or error}); choose another --host or --port."
-        ) from None
+        where, why = f"{settings.host}:{settings.port}", getattr(error, "strerror", None) or error
+        raise UserError(f"{where}: cannot listen there ({why}); choose another --host or --port.") from None
     return listener
 
 
