@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+missing: str | None = None
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rmreader.kernels.fused import Variant, fused_bilstm
-from rmreader.kernels.lstm import bilstm
+    from rmreader.kernels.fused import Variant, fused_bilstm
+    from rmreader.kernels.lstm import bilstm
+except ModuleNotFoundError as error:  # --help needs none of them
+    missing = error.name
 
 RATE, BANDWIDTH = 788e12, 4.3e12  # bf16 FLOP/s and bytes/s of an H200, as measured through PyTorch
 STEP = 0.5e-6  # a step of the walk as estimated from the machine code: see docs/performance.md
@@ -191,8 +195,8 @@ def peak(act: Callable[[], object]) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def fused(precision: str, variant: Variant = Variant()) -> Callable[..., tuple[Tensor, Tensor]]:  # noqa: B008
-    return lambda x, lengths, *weights: fused_bilstm(x, lengths, *weights, precision, variant=variant)
+def fused(precision: str, **choices: Any) -> Callable[..., tuple[Tensor, Tensor]]:
+    return lambda x, lengths, *weights: fused_bilstm(x, lengths, *weights, precision, variant=Variant(**choices))
 
 
 def compare(case: Case) -> list[dict[str, Any]]:
@@ -209,12 +213,12 @@ def compare(case: Case) -> list[dict[str, Any]]:
         ("nn.LSTM padded (wrong)", padded(case, tensors), False),
         ("fused fp32", fused("fp32"), True),
         ("fused bf16", fused("bf16"), True),
-        ("fused bf16, exact tanh", fused("bf16", Variant(fast=False)), True),
+        ("fused bf16, exact tanh", fused("bf16", fast=False), True),
     ]
     if case.H <= 64:
-        ways += [("fused bf16, 168 registers", fused("bf16", Variant(registers=168)), True)]
+        ways += [("fused bf16, 168 registers", fused("bf16", registers=168), True)]
     else:
-        ways += [("fused bf16, 16 warps", fused("bf16", Variant(warps=16)), True)]
+        ways += [("fused bf16, 16 warps", fused("bf16", warps=16), True)]
     rows: list[dict[str, Any]] = []
     for name, run, graph in ways:
         both = act(run, tensors, lengths)
@@ -235,8 +239,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="the paper's case alone, unchecked")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("benchmarks/lstm.py: no GPU here.", file=sys.stderr)
+    if missing or not torch.cuda.is_available():
+        obstacle = f"{missing} is not installed here" if missing else "no GPU here"
+        print(f"benchmarks/lstm.py: {obstacle}.", file=sys.stderr)
         return 1
     began = time.monotonic()
     checks = [] if options.quick else check()

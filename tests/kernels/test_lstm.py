@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -109,3 +113,16 @@ def test_the_output_has_the_weights_type_whatever_the_inputs() -> None:
 def test_asking_for_the_fused_kernel_without_a_gpu_says_why() -> None:
     with pytest.raises(UserError, match="need an NVIDIA GPU"):
         bilstm(*problem(0, 1, 1, 1, 1), kernel="fused")
+
+
+@pytest.mark.parametrize("missing", ["triton", "torch"])
+def test_the_benchmark_has_its_help_without_what_it_measures(missing: str) -> None:
+    script = str(Path(__file__).resolve().parents[2] / "benchmarks" / "lstm.py")
+    code = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_path({script!r}, run_name='__main__')"
+    shown, refused = (
+        subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120, check=False)
+        for words in (["--help"], [])
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "--quick" in shown.stdout
+    assert (refused.returncode, refused.stderr) == (1, f"benchmarks/lstm.py: {missing} is not installed here.\n")
