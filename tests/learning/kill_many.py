@@ -90,7 +90,7 @@ class Runs:
 
 
 def check_equal(one: Path, two: Path) -> None:
-    """Every tensor, the state, and the reader that was kept are the same in both runs."""
+    """Every tensor, the state, the log, and the reader that was kept are the same in both runs."""
     for name in ("last/tensors.safetensors", "best/weights.safetensors"):
         a, b = load_file(one / name), load_file(two / name)
         if a.keys() != b.keys() or not all(a[key].equal(b[key]) for key in a):
@@ -98,6 +98,9 @@ def check_equal(one: Path, two: Path) -> None:
     states = [json.loads((out / "last" / "state.json").read_text()) for out in (one, two)]
     if states[0] != states[1]:
         raise SystemExit(f"the state differs: {states}")
+    logs = [(out / "log.jsonl").read_text() for out in (one, two)]  # the run is too short for a line that has its speed
+    if logs[0] != logs[1]:
+        raise SystemExit(f"the log differs:\n{logs[0]}\n{logs[1]}")
 
 
 def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_write: bool) -> Counter[str]:
@@ -163,7 +166,7 @@ def main() -> None:
                 hits = torture(folder, stage, options.kills, generator, in_write)
                 where = "aimed at checkpoint writes" if in_write else "anywhere"
                 seconds = time.monotonic() - began
-                print(f"{stage}, {hits.total()} kills {where}: weights and state equal; {seconds:.0f} s")
+                print(f"{stage}, {hits.total()} kills {where}: weights, state and log equal; {seconds:.0f} s")
                 for hit, count in sorted(hits.items()):
                     print(f"  {count:3} {hit}", flush=True)
 

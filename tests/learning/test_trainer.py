@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -71,6 +72,55 @@ def test_stopped_and_resumed_runs_end_in_the_same_bits(
     assert all(torch.equal(best[name], best_again[name]) for name in best)
     assert any(name.startswith("adam.") for name in tensors)
     assert whole.state.step == whole.total
+
+
+@pytest.mark.parametrize("read_every", [1, 4])
+def test_the_log_of_a_run_in_parts_is_that_of_the_whole_run(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_every: int
+) -> None:
+    fill, set_place, fatal = Feed.fill, Learner.set_place, -1
+
+    def poison(self: Feed, batch: Batch[Any]) -> Batch[Any]:
+        filled = fill(self, batch)
+        if self.max_context is None or batch.index is None or 3 not in batch.index.tolist():
+            return filled
+        words = dataclasses.replace(filled.words, vectors=filled.words.vectors * torch.nan)
+        return dataclasses.replace(filled, words=words)
+
+    def die(self: Learner, step: int, total: int, halvings: int) -> None:
+        if step == fatal:
+            raise KeyboardInterrupt  # which leaves on the disk what SIGKILL would
+        set_place(self, step, total, halvings)
+
+    class StopAt(Stop):
+        def __init__(self, run: Run, step: int) -> None:
+            self.run, self.step = run, step
+
+        def __bool__(self) -> bool:
+            return self.run.state.step >= self.step
+
+    def part() -> Run:
+        setup = tiny.setup(tmp_path / "parts", QUICK, resume=True)
+        return Run(dataclasses.replace(setup, read_every=read_every))  # as on a GPU, where it is as many as a line has
+
+    def log(out: str) -> list[dict[str, Any]]:
+        lines = read_log(tmp_path / out / "log.jsonl")
+        return [{name: value for name, value in line.items() if name != "questions_per_second"} for line in lines]
+
+    monkeypatch.setattr(trainer, "_LOG_EVERY", 4)
+    monkeypatch.setattr(Feed, "fill", poison)
+    monkeypatch.setattr(Learner, "set_place", die)
+    finished(tiny, tmp_path / "whole", QUICK)
+    assert {"train", "evaluation", "bad", "end"} == {line["event"] for line in log("whole")}
+    for step in range(3, 24, 3):  # lines are due on every fourth, evaluations on every sixth
+        run = part()
+        run.go(StopAt(run, step))
+        fatal = step + 2
+        with contextlib.suppress(KeyboardInterrupt):
+            part().go(Stop())
+        fatal = -1
+    assert part().go(Stop()).finished
+    assert log("parts") == log("whole")
 
 
 def test_resume_remembers_the_best_score_of_before(tiny: Any, tmp_path: Path, stop_after: Callable[[int], Any]) -> None:

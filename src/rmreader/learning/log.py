@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,13 @@ def _event(path: Path, number: int, line: str) -> dict[str, Any]:
     raise UserError(f"{path}: line {number} is no event of a run; remove the line, or the file.")
 
 
-def rewind(path: Path, step: int) -> None:
-    """Forget the events after ``step``: a resumed run lives through them again."""
+def rewind(path: Path, last: Mapping[str, int]) -> None:
+    """Forget what came after the ``last`` step of each event: a resumed run lives through it again."""
     if not path.exists():
         return
-    kept = [json.dumps(event) + "\n" for event in read_log(path) if event["step"] <= step]
+    kept = [event for event in read_log(path) if event["step"] <= last.get(event.get("event", ""), -1)]
     new = path.with_name(path.name + ".new")
-    new.write_text("".join(kept), encoding="utf-8")
+    new.write_text("".join(json.dumps(event) + "\n" for event in kept), encoding="utf-8")
     os.replace(new, path)
 
 

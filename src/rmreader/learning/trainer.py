@@ -54,6 +54,9 @@ class State:
     """Good steps since the last evaluation."""
     sums: dict[str, float] = field(default_factory=dict)
     """Of every measure over those steps: rewards, entropies, losses."""
+    unlogged: int = 0
+    """Good steps since the last line of the log, and below the sums over them."""
+    unlogged_sums: dict[str, float] = field(default_factory=dict)
     ended: bool = False
     """Nothing is left to learn: all steps done, or stopped early."""
 
@@ -61,6 +64,11 @@ class State:
     def from_tree(cls, tree: dict[str, Any]) -> State:
         """The state that ``dataclasses.asdict`` turned into plain data."""
         return cls(**{**tree, "selection": Selection(**tree["selection"])})
+
+    def logged(self) -> dict[str, int]:
+        """By event, the last step whose event is behind us; a resumed run lives through later ones again."""
+        end = self.step if self.ended else -1
+        return {"train": self.step, "evaluation": self.evaluated, "bad": self.step - 1, "end": end}
 
 
 @dataclass(frozen=True)
@@ -124,10 +132,9 @@ class Run:
             self.state = State.from_tree(tree)
             self.saved = self.state.step
         self._restore_best()
-        rewind(self.out / "log.jsonl", self.state.step)
+        rewind(self.out / "log.jsonl", self.state.logged())
         self.log = Log(self.out / "log.jsonl", tensorboard)
         self.waiting: list[tuple[int, NDArray[Any], Tensor]] = []  # measures not yet read from the device
-        self.window: list[NDArray[Any]] = []  # measures not yet in the log
         self.shown = ""  # beside the progress bar
 
     def go(self, stop: Stop) -> TrainResult:
@@ -166,7 +173,7 @@ class Run:
             self.learner.set_place(state.step, self.total, state.selection.halvings)
             self.waiting.append((state.step, index, step(batch)["measures"].clone()))
             state.step += 1
-            if len(self.waiting) >= self.setup.read_every:
+            if state.step % self.setup.read_every == 0:
                 self._read()
                 if state.step % _LOG_EVERY == 0:
                     seconds, done = time.monotonic() - clock, state.step - since
@@ -211,9 +218,10 @@ class Run:
                 self._save_bad(step, index)
                 continue
             state.counted += 1
-            self.window.append(row)
+            state.unlogged += 1
             for name, value in zip(names, row.tolist(), strict=True):
-                state.sums[name] = state.sums.get(name, 0.0) + value
+                for sums in (state.sums, state.unlogged_sums):
+                    sums[name] = sums.get(name, 0.0) + value
         self.waiting.clear()
         if state.bad >= self.recipe.training.max_bad_steps:
             self._save()
@@ -236,9 +244,9 @@ class Run:
         rate = rate_at(
             self.recipe.training, self.recipe.training.rate, state.step - 1, self.total, state.selection.halvings
         )
-        means = np.mean(self.window, 0).tolist() if self.window else [float("nan")] * len(self.learner.measures)
-        self.window.clear()
-        measures = dict(zip(self.learner.measures, means, strict=True))
+        count, sums = state.unlogged, state.unlogged_sums
+        measures = {name: sums[name] / count if count else float("nan") for name in self.learner.measures}
+        state.unlogged, state.unlogged_sums = 0, {}
         self.log.write(
             "train", state.step, epoch=state.step / self.per_epoch, rate=rate, questions_per_second=speed, **measures
         )
