@@ -333,6 +333,47 @@ def test_stage_two_resumes_without_stage_one(tiny: Any, tmp_path: Path, stop_aft
     assert Run(tiny.setup(tmp_path / "dcrl", *settings, resume=True)).go(Stop()).finished
 
 
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_stage_two_knows_stage_one_by_its_weights_and_not_by_its_path(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: Callable[[int], Any], checkpoint: bool
+) -> None:
+    def second(init: str | Path) -> Run:
+        return Run(tiny.setup(tmp_path / "dcrl", f"training.init={init}", "training.epochs=1", resume=True))
+
+    finished(tiny, tmp_path / "ml", "training.epochs=1")
+    finished(tiny, tmp_path / "other", "training.epochs=1", "training.seed=2")
+    run = second(tmp_path / "ml")
+    if checkpoint:
+        run.go(stop_after(4))
+    assert (tmp_path / "dcrl" / "last").exists() == checkpoint
+    second(tmp_path / "ml" / "best")
+    (tmp_path / "ml").rename(tmp_path / "moved")
+    second(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    second("moved")
+    with pytest.raises(UserError, match=r"another recipe: training\.init \(was .*/ml, is other\)"):
+        second("other")
+    with pytest.raises(UserError, match=r"another recipe: training\.init \(was .*/ml, is nowhere\)"):
+        second("nowhere")
+    (tmp_path / "other").rename(tmp_path / "ml")  # other weights where they were
+    if not checkpoint:
+        with pytest.raises(UserError, match="other weights than when the run was started"):
+            second(tmp_path / "ml")
+    assert (second(tmp_path / "ml") if checkpoint else second("moved")).go(Stop()).finished
+
+
+def test_a_run_that_did_not_note_the_weights_of_stage_one_knows_it_by_its_path(tiny: Any, tmp_path: Path) -> None:
+    finished(tiny, tmp_path / "ml", "training.epochs=1")
+    tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}")
+    about = json.loads((tmp_path / "dcrl" / "run" / "run.json").read_text())
+    assert about.pop("init")
+    (tmp_path / "dcrl" / "run" / "run.json").write_text(json.dumps(about))
+    tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}", resume=True)
+    for other in ("ml/best", "nowhere"):
+        with pytest.raises(UserError, match="another recipe"):
+            tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / other}", resume=True)
+
+
 def test_stage_two_refuses_another_network(tiny: Any, tmp_path: Path) -> None:
     finished(tiny, tmp_path / "ml", "training.epochs=1")
     with pytest.raises(UserError, match="network and inputs it was trained with"):

@@ -88,17 +88,39 @@ def record(out: Path, recipe: Recipe, lexicon: Lexicon, train_sha256: str) -> No
     def fill(folder: Path) -> dict[str, Any]:
         save_recipe(recipe, folder / "recipe.yaml")
         lexicon.save(folder)
-        return {"format": 1, "train_sha256": train_sha256}
+        return {"format": 1, "train_sha256": train_sha256, "init": fingerprint(recipe.training.init)}
 
     checkpoint.write_folder(out / "run", _RUN, fill, keep_previous=False)
 
 
+def fingerprint(init: str | Path) -> str:
+    """The checksums of the weights in a reader folder, a run (its best) or a checkpoint, by whatever path; empty for
+    what is none of them."""
+    folder = Path(init)
+    places = (folder / checkpoint.MANIFEST, folder / "best" / readerfolder.MANIFEST, folder / readerfolder.MANIFEST)
+    manifest = next((path for path in places if path.is_file()), None) if init else None
+    try:
+        sums = json.loads(manifest.read_text(encoding="utf-8"))["checksums"] if manifest else {}
+        return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged
+        return ""
+
+
 def _same_run(out: Path, recipe: Recipe, train_sha256: str) -> None:
+    about = json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))
     before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / "recipe.yaml"), recipe))
+    began, given = about.get("init"), fingerprint(recipe.training.init)
+    if began and given == began:
+        before["training.init"] = recipe.training.init  # the same weights, moved or named otherwise
     changed = [f"{key} (was {before.get(key)}, is {now[key]})" for key in now if now[key] != before.get(key)]
     if changed:
         raise UserError(f"{out}: the run was started with another recipe: {', '.join(changed)}; resume with its own.")
-    if json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))["train_sha256"] != train_sha256:
+    if began and given not in (began, "") and not (out / "last").exists():  # so that they are to be read again
+        raise UserError(
+            f"{out}: training.init={recipe.training.init} has other weights than when the run was started; "
+            "restore them, or give another folder."
+        )
+    if about["train_sha256"] != train_sha256:
         raise UserError(f"{out}: the run was started on other training data; resume with the same file.")
 
 

@@ -16,11 +16,12 @@ import torch
 from rmreader.config import Recipe, load_recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
-from rmreader.learning import checkpoint, readerfolder
+from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import Scores, evaluate
 from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed, split
 from rmreader.learning.members import Member
+from rmreader.learning.outfolder import fingerprint
 from rmreader.learning.setup import pick_device, read_init, split_seed
 from rmreader.studies import curves, disagreements, paper
 from rmreader.studies.report import Report, mean, shown, summary
@@ -87,14 +88,6 @@ def init_recipe(init: Path) -> Recipe:
         if path.is_file():
             return load_recipe(path)
     raise UserError(f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best.")
-
-
-def fingerprint(init: Path) -> str:
-    """The checksum of the starting weights."""
-    manifests = (init / checkpoint.MANIFEST, init / "best" / readerfolder.MANIFEST, init / readerfolder.MANIFEST)
-    manifest = next(path for path in manifests if path.is_file())
-    sums: Mapping[str, str] = json.loads(manifest.read_text(encoding="utf-8"))["checksums"]
-    return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
 
 
 def _table(start: Scores, runs: Runs, problems: list[str]) -> Report:
