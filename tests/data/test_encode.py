@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
 import re
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -285,3 +290,37 @@ def test_dev_is_encoded_whole_and_reopened_at_once(real_data: Path, tmp_path: Pa
     for i in range(0, len(again), 500):
         starts, ends = again.spans(i)
         assert again.passage(i)[starts[again.start[i]] : ends[again.end[i]]] in again.references(i)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has several processes")
+def test_processes_that_encode_do_not_outlive_the_one_they_work_for(write: Write, tree: Tree, tmp_path: Path) -> None:
+    tree["data"] *= 4
+    script = """
+        import os, sys, time
+        from rmreader.data import encode
+
+        def work(chunk):
+            print(os.getpid(), flush=True)
+            time.sleep(60)
+
+        encode._CHUNK, encode._encode_chunk = 1, work
+        encode.encode_file(sys.argv[1], sys.argv[2], workers=2)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(write(tree)), str(tmp_path / "cache")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        workers = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
+        process.kill()
+        process.wait()
+    deadline = time.monotonic() + 20
+    while (alive := [worker for worker in workers if _alive(worker)]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for worker in alive:
+        worker.kill()
+    assert not alive
+
+
+def _alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 import warnings
 from array import array
@@ -23,6 +24,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
 from rmreader.data.store import Arrays, Damaged, Texts, bounds_of, open_arrays, save_arrays
 from rmreader.errors import UserError
+from rmreader.orphans import end_with
 from rmreader.text.tokens import RULE, Tokens, tokenize
 
 __all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
@@ -159,12 +161,17 @@ def _encoded_chunks(chunks: list[_Chunk], workers: int | None) -> Iterator[Itera
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, mp_context=fork, initializer=_inherited.extend, initargs=(chunks,)) as executor:
+    fork, given = multiprocessing.get_context("fork"), (chunks, os.getpid())
+    with ProcessPoolExecutor(workers, mp_context=fork, initializer=_inherit, initargs=given) as executor:
         yield executor.map(_encode_inherited, range(len(chunks)))
 
 
 _inherited: list[_Chunk] = []  # in a worker process: what it has from its parent
+
+
+def _inherit(chunks: list[_Chunk], parent: int) -> None:
+    end_with(parent, signal.SIGKILL)  # else they would wait for its word for ever, should it be killed
+    _inherited.extend(chunks)
 
 
 def _encode_inherited(number: int) -> _Encoding:
