@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -14,12 +14,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rmreader.errors import UserError
 from rmreader.serving import wire
 from rmreader.serving.batcher import Asks, Batcher, Full
-from rmreader.serving.gate import Gate, busy, replay
+from rmreader.serving.gate import Call, Gate, busy
 from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import pack, refuse, reply, spell
@@ -69,11 +68,12 @@ def create_app(reader: Asks, settings: Settings, name: str = "") -> FastAPI:
     )
     app.state.batcher = batcher
     add_api(app, batcher, settings)
+    calls = {route.path: short_way(route) for route in app.routes if isinstance(route, APIRoute)}
     add_health(app, batcher, meters)
     add_page(app, settings, name)
     add_errors(app)
     routes = {path for route in app.routes if (path := getattr(route, "path", None))}
-    app.add_middleware(Gate, settings=settings, batcher=batcher, meters=meters, routes=routes)
+    app.add_middleware(Gate, settings=settings, batcher=batcher, meters=meters, routes=routes, calls=calls)
     return app
 
 
@@ -109,31 +109,28 @@ def add_api(app: FastAPI, batcher: Batcher, settings: Settings) -> None:
         body = await batcher.explain(ask.question, ask.passage, pack if ask.packed else spell)
         return Response(body, media_type="application/json")
 
-    for route in app.routes:
-        if isinstance(route, APIRoute):
-            route.app = short_way(route)
 
-
-def short_way(route: APIRoute) -> ASGIApp:
-    """A call's endpoint without FastAPI, whose way to it costs more than all the rest of a request.
+def short_way(route: APIRoute) -> Call:
+    """A call's endpoint without FastAPI and all its layers, whose way to it costs more than the rest of a request.
 
     It is for JSON of the documented shape alone: what FastAPI must refuse, or understand better, it gets.
     """
-    long_way, shape = route.app, get_type_hints(route.endpoint)["ask"]
+    shape = get_type_hints(route.endpoint)["ask"]
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body = (await receive())["body"]  # whole: the gate has read it
-        plain = (b"content-type", b"application/json") in scope["headers"]
+    async def call(headers: Mapping[bytes, bytes], body: bytes) -> Response | None:
+        if headers.get(b"content-type") != b"application/json":
+            return None
         try:
-            ask = shape.model_validate_json(body) if plain else None
+            ask = shape.model_validate_json(body)
         except ValidationError:
-            ask = None
-        if ask is None:
-            await long_way(scope, replay(body, receive), send)
-        else:
-            await (await route.endpoint(ask))(scope, receive, send)
+            return None
+        try:
+            response: Response = await route.endpoint(ask)
+        except (TooLarge, UserError, Full) as error:
+            return refusal(error)
+        return response
 
-    return app
+    return call
 
 
 def add_health(app: FastAPI, batcher: Batcher, meters: Meters) -> None:
@@ -196,17 +193,20 @@ def add_errors(app: FastAPI) -> None:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
         return refuse(error.status_code, code, message.get(error.status_code, str(error.detail)), error.headers)
 
-    @app.exception_handler(TooLarge)
-    async def large(request: Request, error: TooLarge) -> Response:
-        return refuse(413, "too_large", str(error))
+    for kind in (TooLarge, UserError, Full):
 
-    @app.exception_handler(UserError)
-    async def unusable(request: Request, error: UserError) -> Response:
-        return refuse(422, "invalid", str(error))
+        @app.exception_handler(kind)
+        async def known(request: Request, error: Exception) -> Response:
+            return refusal(error)
 
-    @app.exception_handler(Full)
-    async def full(request: Request, error: Full) -> Response:
+
+def refusal(error: Exception) -> Response:
+    """What an endpoint raised on purpose, as a response."""
+    if isinstance(error, Full):
         return busy(error)
+    if isinstance(error, TooLarge):
+        return refuse(413, "too_large", str(error))
+    return refuse(422, "invalid", str(error))
 
 
 def check(ask: wire.Ask | wire.AskWhy, settings: Settings, place: str = "") -> None:

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 
 from fastapi import Response
@@ -20,6 +20,9 @@ from rmreader.serving.logs import event, failure
 from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import refuse
+
+Call = Callable[[Mapping[bytes, bytes], bytes], Awaitable[Response | None]]
+"""Headers and body in, the response out; None where the app is to have the request."""
 
 SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 HEAD = 65_536  # bytes of request line and headers: clients and proxies themselves keep to 8 or 16 KiB
@@ -38,8 +41,17 @@ HEADERS = [
 class Gate:
     """The one middleware around the app."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, batcher: Batcher, meters: Meters, routes: set[str]) -> None:
-        self.app, self.settings, self.batcher, self.meters, self.routes = app, settings, batcher, meters, routes
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        batcher: Batcher,
+        meters: Meters,
+        routes: set[str],
+        calls: Mapping[str, Call],
+    ) -> None:
+        self.app, self.settings, self.batcher, self.meters = app, settings, batcher, meters
+        self.routes, self.calls = routes, calls
         self.key = settings.api_key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,20 +80,20 @@ class Gate:
                 scope = {**scope, "method": "GET"}
             await self.app(scope, receive, visit.send)
             return
-        refusal = self._check_key(visit.headers)
-        if refusal is None:
+        response = self._check_key(visit.headers)
+        if response is None:
             try:
                 async with asyncio.timeout(self.settings.deadline) as visit.clock:
-                    refusal = await self._answer(scope, receive, visit)
+                    response = await self._answer(scope, receive, visit)
             except TimeoutError:
-                refusal = self._late(visit)
+                response = self._late(visit)
             finally:
                 visit.clock = None
-        if refusal is not None and not visit.status:
-            await refusal(scope, receive, visit.send)
+        if response is not None and not visit.status:
+            await response(scope, receive, visit.send)
 
     async def _answer(self, scope: Scope, receive: Receive, visit: Visit) -> Response | None:
-        """Read the body, and hand the request on unless it is too large or the queue too full."""
+        """The response to a call, or the refusal of one too large or too many; None where the app has answered."""
         if scope["method"] == "POST":
             body = await self._read(receive, visit)
             if body is None:
@@ -90,6 +102,9 @@ class Gate:
                 self.batcher.check_room()
             except Full as full:
                 return busy(full)
+            call = self.calls.get(scope["path"])
+            if call is not None and (response := await call(visit.headers, body)) is not None:
+                return response
             receive = replay(body, receive)
         await self.app(scope, receive, visit.send)
         return None
