@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +47,7 @@ class Scores:
     end: NDArray[np.float32]
 
 
+Vectors = tuple[NDArray[np.float32], NDArray[np.float32]]  # of a question and a passage
 Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # E [n, m] and B [m, m] of each, unnormalised
 
 
@@ -150,10 +151,12 @@ class OnnxEngine:
             return
         session = self._session(1)  # each has a thread to itself
         with ThreadPoolExecutor(self.threads, "reading") as pool:
-            ahead: deque[Future[Scores]] = deque(pool.submit(self._run, session, pair) for pair in first)
+            ahead: deque[Future[Scores]] = deque()
             try:
-                for pair in pairs:
-                    ahead.append(pool.submit(self._run, session, pair))
+                for pair in chain(first, pairs):
+                    # words are looked up here: in the threads it would wait for the interpreter, and a processor with it
+                    known = self.words(pair.question_words, pair.context_words)
+                    ahead.append(pool.submit(self._run, session, pair, known))
                     if len(ahead) > 4 * self.threads:
                         yield ahead.popleft().result()
                 while ahead:
@@ -167,11 +170,14 @@ class OnnxEngine:
         _, _, *rounds = self._explaining.run(None, self._inputs(pair))
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
-    def _run(self, session: ort.InferenceSession, pair: Pair) -> Scores:
-        return Scores(*session.run(None, self._inputs(pair)))
+    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors) -> Scores:
+        return Scores(*session.run(None, self._with_extras(pair, known)))
 
     def _inputs(self, pair: Pair, threads: int = 1) -> dict[str, NDArray[np.float32]]:
-        question, context = known = self.words(pair.question_words, pair.context_words)
+        return self._with_extras(pair, self.words(pair.question_words, pair.context_words), threads)
+
+    def _with_extras(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
+        question, context = known
         if self.extras is not None:
             question, context = self.extras.join((pair.question_words, pair.context_words), known, threads)
         return {"question": question, "context": context}
