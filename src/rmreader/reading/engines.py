@@ -154,7 +154,7 @@ class OnnxEngine:
             ahead: deque[Future[Scores]] = deque()
             try:
                 for pair in chain(first, pairs):
-                    # words are looked up here: in the threads it would wait for the interpreter, and a processor with it
+                    # looked up here: in its thread it would wait for the interpreter, and a processor with it
                     known = self.words(pair.question_words, pair.context_words)
                     ahead.append(pool.submit(self._run, session, pair, known))
                     if len(ahead) > 4 * self.threads:
