@@ -94,9 +94,13 @@ def test_what_the_user_can_mend_is_one_sentence_and_status_1(arguments: list[str
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_a_full_disk_is_one_sentence() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # the last flush fails too where there is a buffer
+def test_a_full_disk_is_one_sentence(unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(
+            [*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=environment
+        )
     assert done.returncode == 1
     assert done.stderr == "error: No space left on device.\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -112,6 +113,26 @@ def test_it_turns_unready_before_the_door_closes(launch: Callable[..., Process],
     late = httpx.post(f"{server.url}/v1/answer", json=ask, trust_env=False)  # the balancer has not noticed yet
     assert late.status_code == 200
     assert server.end() == 0
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes as small as one likes")
+def test_a_signal_in_the_middle_of_a_line_of_the_log_is_not_lost(
+    launch: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    server = launch()
+    fcntl.fcntl(server.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+
+    def ask_on() -> None:
+        for _ in range(1000):
+            httpx.get(f"{server.url}/livez", trust_env=False, timeout=1)
+
+    with pytest.raises(httpx.TimeoutException):  # nobody has read the log for so long that it has to wait
+        ask_on()
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)  # the signal has come, and the line is not yet written
+    assert server.end() == 0
+    assert [line["event"] for line in server.lines if line["event"] != "request"] == ["serving", "draining", "stopped"]
 
 
 def test_ctrl_c_on_an_idle_server_ends_it_at_once(launch: Callable[..., Process]) -> None:

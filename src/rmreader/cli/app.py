@@ -55,11 +55,16 @@ class _Verbs(TyperGroup):
 
 def _fail(sentence: str, status: int = 1) -> None:
     typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # a full disk, which is what was just said
+        _silence_stdout()
     raise typer.Exit(status)
 
 
 def _silence_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not complain about the broken pipe."""
+    """Point stdout at nothing, so that the interpreter's last flush does not complain where it cannot be written to."""
     with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

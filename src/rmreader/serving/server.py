@@ -45,7 +45,11 @@ class Server(uvicorn.Server):
         event("serving", url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """SIGTERM or Ctrl-C: drain. A second one does not wait."""
+        """SIGTERM or Ctrl-C: a word to the loop and no more, for it may come in the middle of a line of the log."""
+        asyncio.get_event_loop().call_soon_threadsafe(self._drain, sig)
+
+    def _drain(self, sig: int) -> None:
+        """Close the door after the delay; a second signal does not wait."""
         batcher = self.config.app.state.batcher  # type: ignore[union-attr]
         if batcher.draining:
             self.should_exit = self.force_exit = True
@@ -53,9 +57,6 @@ class Server(uvicorn.Server):
         batcher.draining = True
         event("draining", signal=signal.Signals(sig).name, waiting=len(batcher.pending))
         delay = self.settings.drain_delay if sig == signal.SIGTERM else 0.0
-        asyncio.get_event_loop().call_soon_threadsafe(self._close_after, delay)
-
-    def _close_after(self, delay: float) -> None:
         asyncio.get_running_loop().call_later(delay, setattr, self, "should_exit", True)
 
 
