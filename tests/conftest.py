@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,3 +21,23 @@ def real_data() -> Path:
         if folder and Path(folder).is_dir():
             return Path(folder)
     pytest.skip("the real data is absent: set RMREADER_DATA to its folder")
+
+
+@pytest.fixture
+def still_there() -> Callable[[Sequence[psutil.Process]], list[psutil.Process]]:
+    """Those of some processes that do not end within a minute; they are killed. A zombie has ended."""
+
+    def alive(process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return bool(process.status() != psutil.STATUS_ZOMBIE)
+        return False
+
+    def wait(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+        deadline = time.monotonic() + 60
+        while (left := [process for process in processes if alive(process)]) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for process in left:
+            process.kill()
+        return left
+
+    return wait

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import os
@@ -293,7 +292,9 @@ def test_dev_is_encoded_whole_and_reopened_at_once(real_data: Path, tmp_path: Pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has several processes")
-def test_processes_that_encode_do_not_outlive_the_one_they_work_for(write: Write, tree: Tree, tmp_path: Path) -> None:
+def test_processes_that_encode_do_not_outlive_the_one_they_work_for(
+    write: Write, tree: Tree, tmp_path: Path, still_there: Callable[..., Any]
+) -> None:
     tree["data"] *= 4
     script = """
         import os, sys, time
@@ -312,15 +313,4 @@ def test_processes_that_encode_do_not_outlive_the_one_they_work_for(write: Write
         workers = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
         process.kill()
         process.wait()
-    deadline = time.monotonic() + 20
-    while (alive := [worker for worker in workers if _alive(worker)]) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    for worker in alive:
-        worker.kill()
-    assert not alive
-
-
-def _alive(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False
+    assert not still_there(workers)

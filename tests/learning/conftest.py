@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from rmreader.config import Recipe
+from rmreader.learning.outfolder import Stop
 from rmreader.learning.setup import Setup, prepare
+from rmreader.learning.trainer import Run
 
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 
@@ -32,6 +34,11 @@ class Tiny:
         dev_path = self.folder / "dev.json" if dev else None
         recipe = self.recipe(*overrides)
         return prepare(recipe, self.folder / "train.json", dev_path, out, resume, "cpu", self.folder)
+
+    def finished(self, out: Path, *overrides: str, dev: bool = False, curve: bool = False) -> Run:
+        run = Run(self.setup(out, *overrides, dev=dev), curve=curve)
+        assert run.go(Stop()).finished
+        return run
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -165,25 +164,14 @@ def test_terminating_all_terminates_each_member(members: Any, tmp_path: Path, nu
     assert "stopped after step" in console.read_text(encoding="utf-8")  # the member too
 
 
-def _alive(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
-def test_members_do_not_outlive_the_process_that_started_them(members: Any, tmp_path: Path) -> None:
+def test_members_do_not_outlive_the_process_that_started_them(members: Any, tmp_path: Path, still_there: Any) -> None:
     process = members(2)
     trainings = psutil.Process(process.pid).children()
     assert len(trainings) == 2
     process.kill()  # which it can pass on to nobody
     process.wait(60)
-    deadline = time.monotonic() + 60
-    while (alive := [training for training in trainings if _alive(training)]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for training in alive:
-        training.kill()
-    assert not alive
+    assert not still_there(trainings)
     for seed in (1, 2):
         console = tmp_path / "out" / f"seed-{seed}" / "console.log"
         assert "stopped after step" in console.read_text(encoding="utf-8")  # in order, with a checkpoint

@@ -45,17 +45,11 @@ def events(out: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in read_log(out / "log.jsonl") if event["event"] == kind]
 
 
-def finished(tiny: Any, out: Path, *overrides: str, dev: bool = False, curve: bool = False) -> Run:
-    run = Run(tiny.setup(out, *overrides, dev=dev), curve=curve)
-    assert run.go(Stop()).finished
-    return run
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_stopped_and_resumed_runs_end_in_the_same_bits(
     tiny: Any, tmp_path: Path, stop_after: Callable[[int], Any], stage: str
 ) -> None:
-    whole = finished(tiny, tmp_path / "whole", *STAGES[stage])
+    whole = tiny.finished(tmp_path / "whole", *STAGES[stage])
     for looks in (5, 16, 17, 12, 10**6):  # stops before, at and after evaluations
         setup = tiny.setup(tmp_path / "parts", *STAGES[stage], resume=True)
         result = Run(setup).go(stop_after(looks))
@@ -110,7 +104,7 @@ def test_the_log_of_a_run_in_parts_is_that_of_the_whole_run(
     monkeypatch.setattr(trainer, "_LOG_EVERY", 4)
     monkeypatch.setattr(Feed, "fill", poison)
     monkeypatch.setattr(Learner, "set_place", die)
-    finished(tiny, tmp_path / "whole", QUICK)
+    tiny.finished(tmp_path / "whole", QUICK)
     assert {"train", "evaluation", "bad", "end"} == {line["event"] for line in log("whole")}
     for step in range(3, 24, 3):  # lines are due on every fourth, evaluations on every sixth
         run = part()
@@ -147,7 +141,7 @@ def test_weights_that_were_evaluated_are_the_weights_that_are_saved(
         return evaluate(network, *rest)
 
     monkeypatch.setattr(trainer, "evaluate", watch)
-    run = finished(tiny, tmp_path, f"training.ema={ema}")
+    run = tiny.finished(tmp_path, f"training.ema={ema}")
     evaluations = [event["step"] for event in events(tmp_path, "evaluation")]
     best = scored[evaluations.index(run.state.selection.best_step)]
     saved = load_file(tmp_path / "best" / "weights.safetensors")
@@ -175,8 +169,8 @@ def test_moving_average_is_the_average_of_the_weights(tiny: Any, tmp_path: Path)
 
 
 def test_dev_is_reported_and_decides_nothing(tiny: Any, tmp_path: Path) -> None:
-    with_dev = finished(tiny, tmp_path / "a", dev=True, curve=True)
-    without = finished(tiny, tmp_path / "b", dev=False)
+    with_dev = tiny.finished(tmp_path / "a", dev=True, curve=True)
+    without = tiny.finished(tmp_path / "b", dev=False)
     assert with_dev.state.selection == without.state.selection
     reports = [event["scores"] for event in events(tmp_path / "a", "evaluation")]
     assert all(scores.keys() == {"selection", "dev"} for scores in reports)
@@ -187,7 +181,7 @@ def test_dev_is_reported_and_decides_nothing(tiny: Any, tmp_path: Path) -> None:
 
 
 def test_without_held_out_articles_the_last_weights_are_kept(tiny: Any, tmp_path: Path) -> None:
-    run = finished(tiny, tmp_path, *ALL)
+    run = tiny.finished(tmp_path, *ALL)
     assert run.setup.selection is None
     assert len(run.setup.train.encoded) == 60
     saved = load_file(tmp_path / "best" / "weights.safetensors")
@@ -272,7 +266,7 @@ def test_very_long_passages_are_evaluated_few_at_a_time() -> None:
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tiny: Any, tmp_path: Path) -> None:
-    finished(tiny, tmp_path / "out", "training.epochs=1")
+    tiny.finished(tmp_path / "out", "training.epochs=1")
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     with pytest.raises(UserError, match="already holds a run; add --resume"):
         tiny.setup(tmp_path / "out", "training.epochs=1")
@@ -296,8 +290,8 @@ def test_resuming_on_other_data_is_refused(tiny: Any, tmp_path: Path) -> None:
 def test_damaged_checkpoint_is_left_and_the_one_before_resumed(
     tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    finished(tiny, tmp_path / "whole")
-    finished(tiny, tmp_path / "hurt")
+    tiny.finished(tmp_path / "whole")
+    tiny.finished(tmp_path / "hurt")
     content = (tmp_path / "hurt" / "last" / "tensors.safetensors").read_bytes()
     (tmp_path / "hurt" / "last" / "tensors.safetensors").write_bytes(content[:-1])
     run = Run(tiny.setup(tmp_path / "hurt", resume=True))
@@ -308,82 +302,8 @@ def test_damaged_checkpoint_is_left_and_the_one_before_resumed(
     assert all(torch.equal(whole[name], hurt[name]) for name in whole)
 
 
-@pytest.mark.parametrize("source", ["", "best", "last"])
-def test_stage_two_starts_from_the_weights_of_stage_one(tiny: Any, tmp_path: Path, source: str) -> None:
-    first = finished(tiny, tmp_path / "ml", "training.epochs=2", *ALL)
-    init = (f"training.init={tmp_path / 'ml' / source}", "training.objective=dcrl", *ALL)
-    run = Run(tiny.setup(tmp_path / "dcrl", *init))
-    kept = first.learner.kept.state_dict()
-    assert all(torch.equal(tensor, kept[name]) for name, tensor in run.learner.network.state_dict().items())
-    assert run.setup.lexicon.fingerprint == first.setup.lexicon.fingerprint
-    assert run.go(Stop()).finished
-    facts = events(tmp_path / "dcrl", "evaluation")[-1]
-    assert facts["suppressed"] == 0
-    assert facts["sigma_a"] != 1
-    assert facts["sigma_b"] != 1
-    assert 0 <= facts["reward_sample"] <= 1
-    assert 0 < facts["entropy_start"] < np.log(60)
-
-
-def test_stage_two_resumes_without_stage_one(tiny: Any, tmp_path: Path, stop_after: Callable[[int], Any]) -> None:
-    finished(tiny, tmp_path / "ml", "training.epochs=1")
-    settings = (f"training.init={tmp_path / 'ml'}", "training.objective=dcrl", "training.epochs=1")
-    Run(tiny.setup(tmp_path / "dcrl", *settings)).go(stop_after(8))
-    (tmp_path / "ml").rename(tmp_path / "gone")
-    assert Run(tiny.setup(tmp_path / "dcrl", *settings, resume=True)).go(Stop()).finished
-
-
-@pytest.mark.parametrize("checkpoint", [True, False])
-def test_stage_two_knows_stage_one_by_its_weights_and_not_by_its_path(
-    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: Callable[[int], Any], checkpoint: bool
-) -> None:
-    def second(init: str | Path) -> Run:
-        return Run(tiny.setup(tmp_path / "dcrl", f"training.init={init}", "training.epochs=1", resume=True))
-
-    finished(tiny, tmp_path / "ml", "training.epochs=1")
-    finished(tiny, tmp_path / "other", "training.epochs=1", "training.seed=2")
-    run = second(tmp_path / "ml")
-    if checkpoint:
-        run.go(stop_after(4))
-    assert (tmp_path / "dcrl" / "last").exists() == checkpoint
-    second(tmp_path / "ml" / "best")
-    (tmp_path / "ml").rename(tmp_path / "moved")
-    second(tmp_path / "moved")
-    monkeypatch.chdir(tmp_path)
-    second("moved")
-    with pytest.raises(UserError, match=r"another recipe: training\.init \(was .*/ml, is other\)"):
-        second("other")
-    with pytest.raises(UserError, match=r"another recipe: training\.init \(was .*/ml, is nowhere\)"):
-        second("nowhere")
-    (tmp_path / "other").rename(tmp_path / "ml")  # other weights where they were
-    if not checkpoint:
-        with pytest.raises(UserError, match="other weights than when the run was started"):
-            second(tmp_path / "ml")
-    assert (second(tmp_path / "ml") if checkpoint else second("moved")).go(Stop()).finished
-
-
-def test_a_run_that_did_not_note_the_weights_of_stage_one_knows_it_by_its_path(tiny: Any, tmp_path: Path) -> None:
-    finished(tiny, tmp_path / "ml", "training.epochs=1")
-    tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}")
-    about = json.loads((tmp_path / "dcrl" / "run" / "run.json").read_text())
-    assert about.pop("init")
-    (tmp_path / "dcrl" / "run" / "run.json").write_text(json.dumps(about))
-    tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}", resume=True)
-    for other in ("ml/best", "nowhere"):
-        with pytest.raises(UserError, match="another recipe"):
-            tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / other}", resume=True)
-
-
-def test_stage_two_refuses_another_network(tiny: Any, tmp_path: Path) -> None:
-    finished(tiny, tmp_path / "ml", "training.epochs=1")
-    with pytest.raises(UserError, match="network and inputs it was trained with"):
-        tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}", "network.hidden=4")
-    with pytest.raises(UserError, match="not a reader folder"):
-        tiny.setup(tmp_path / "else", f"training.init={tmp_path}")
-
-
 def test_self_critical_run_measures_suppression(tiny: Any, tmp_path: Path) -> None:
-    run = finished(tiny, tmp_path, "training.objective=scst", "training.epochs=8", "training.rate=0.02", QUICK)
+    run = tiny.finished(tmp_path, "training.objective=scst", "training.epochs=8", "training.rate=0.02", QUICK)
     logged = events(tmp_path, "evaluation")
     assert any(event["suppressed"] > 0 for event in logged)
     assert {"reward_sample", "reward_greedy", "sample_better", "gradient", "rate", "gamma"} <= logged[0].keys()
@@ -449,8 +369,8 @@ def test_term_signal_ends_after_the_step_with_a_checkpoint(tiny: Any, tmp_path: 
 
 def test_network_learns_the_tiny_data(tiny: Any, tmp_path: Path) -> None:
     settings = ("training.epochs=30", "training.batch_size=15", "training.rate=0.02", "training.evaluate_every=60")
-    run = finished(
-        tiny, tmp_path, *settings, "training.holdout=0", "training.schedule=anneal", "network.dropout=0", QUICK
+    run = tiny.finished(
+        tmp_path, *settings, "training.holdout=0", "training.schedule=anneal", "network.dropout=0", QUICK
     )
     assert evaluate(run.learner.kept, run.setup.train, 15).f1 > 40  # at random: about 3
 

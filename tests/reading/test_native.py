@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rmreader.reading import native
 from rmreader.reading.engines import OnnxEngine, Pair, Scores
 from rmreader.reading.folder import open_folder
+from rmreader.reading.graph import packed
 from rmreader.reading.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
@@ -182,7 +183,7 @@ def test_a_product_is_that_of_rounded_rows_and_columns(
 ) -> None:
     x, weight, bias = normal(seed, (rows, inner), (inner, columns), (columns,))
     x[rows // 2] = 0  # which has no largest number to be divided by
-    (y,) = run(kind, "Linear", size * x, *native.pack_linear(weight, bias), np.array([columns], np.int32))
+    (y,) = run(kind, "Linear", size * x, *packed(weight, bias), np.array([columns], np.int32))
     assert y.shape == (rows, columns)
     error = np.abs(y - product8(size * x, weight, bias))
     step = size * 4 * 4 / 127  # of x, times a large weight: a number in the middle may be rounded either way
@@ -208,7 +209,7 @@ class Alignment:
         keys, at = (self.joined, self.width + 2 * self.w) if self.own else (self.keys, 0)
         places = np.array([0, at, self.width, self.width, self.own], np.int32)
         given = [self.joined, keys, self.values, self.x, places, self.gamma.reshape(1)]
-        given += native.pack_linear(self.weight, self.bias)
+        given += packed(self.weight, self.bias)
         made = ("float32", "uint16", "uint8")
         first = run(kind, "Align", *given, made=made)
         S = first[1] if self.own else np.zeros((-(-self.m // 6) * 6, -(-self.m // 2) * 2), np.uint16)
@@ -270,7 +271,7 @@ def compare(made: list[Array], o: Floats, attention: Floats, case: Alignment) ->
 def test_the_pointer_computes_the_equation(kind: int, m: int, w: int, columns: int, seed: int) -> None:
     R, s, of_s, weight, W = normal(seed, (m, w), (1, w), (1, columns), (columns, 1), (2 * w, columns))
     W /= np.float32(np.sqrt(w))
-    (logits,) = run(kind, "Point", R, s, of_s, weight, *native.pack_linear(W))
+    (logits,) = run(kind, "Point", R, s, of_s, weight, *packed(W))
     inner = product8(np.concatenate([R, R * s], axis=1), W, np.zeros(columns)) + of_s
     wanted = (np.tanh(inner) @ weight).T
     np.testing.assert_allclose(logits, wanted, atol=0.3)

@@ -70,7 +70,7 @@ class Layers:
         """x·W + b, for W [in, out]."""
         if self.products_in_c:
             columns = np.array([weight.shape[1]], np.int32)
-            return self.g.op("Linear", x, *native.pack_linear(weight, bias), columns, domain=native.DOMAIN)
+            return self.g.op("Linear", x, *packed(weight, bias), columns, domain=native.DOMAIN)
         if self.int8:
             quantised, scale = quantise(weight)
             extra = ("", bias) if bias is not None else ()
@@ -246,10 +246,10 @@ def align_in_c(
     keys, at = (joined, width + fusion.x.shape[1]) if own else (layers.linear(other, W1), 0)
     places = np.array([0, at, width, width, own], np.int32)
     gamma = np.array([layers.w.get(f"aligner.blocks.{t + 1}.gamma_{logits}", 0)], np.float32)
-    packed = native.pack_linear(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
+    W = packed(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
     past = (S, down) if S and config.reattention else ()
     kind = "Realign" if past else "Align"
-    o, *made = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *packed, *past, domain=native.DOMAIN)
+    o, *made = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *W, *past, domain=native.DOMAIN)
     return o, Aligned(*made)
 
 
@@ -265,8 +265,8 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, s
         Wr, Ws, Wm, Wd = parts[name]
         of_s, weight = g.op("MatMul", s, Ws - Wd), w[f"pointer.{name}.w"]
         if layers.products_in_c:
-            packed = native.pack_linear(np.concatenate([Wr + Wd, Wm]))
-            return g.op("Point", R, s, of_s, weight, *packed, domain=native.DOMAIN)
+            W = packed(np.concatenate([Wr + Wd, Wm]))
+            return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
         inner = g.op("Tanh", g.op("Add", g.op("Add", linear[name], layers.linear(g.op("Mul", R, s), Wm)), of_s))
         return g.op("Gemm", weight, inner, transA=1, transB=1)  # [1, m]
 
@@ -286,6 +286,11 @@ def quantise(weight: Array, axes: tuple[int, ...] = (-2,)) -> tuple[NDArray[np.i
     """8-bit integers and a scale for each column (or for all that ``axes`` span): weight ≈ integers · scale."""
     scale = np.maximum(np.abs(weight).max(axis=axes, keepdims=True), 1e-12) / 127
     return np.rint(weight / scale).astype(np.int8), scale.squeeze(axes).astype(np.float32)
+
+
+def packed(weight: Array, bias: Array | None = None) -> native.PackedLinear:
+    """The same for the operators in C, with a bias."""
+    return native.pack_linear(*quantise(weight), bias)
 
 
 def _off_diagonal(g: Graph, U: str) -> str:

@@ -94,13 +94,12 @@ class PackedLinear(NamedTuple):
     starts: NDArray[np.int32]
 
 
-def pack_linear(weight: NDArray[Any], bias: NDArray[Any] | None = None) -> PackedLinear:
-    """W [in, out] in 8 bits with a scale a column."""
+def pack_linear(weight: NDArray[np.int8], scale: NDArray[np.float32], bias: NDArray[Any] | None) -> PackedLinear:
+    """W [in, out] in 8 bits, with a scale a column."""
     inner, columns = weight.shape
     groups, fours = -(-columns // LANES), -(-inner // 4)
-    scale = np.maximum(np.abs(weight).max(axis=0), 1e-12) / 127
     integers = np.zeros((fours * 4, groups * LANES), np.int8)
-    integers[:inner, :columns] = np.rint(weight / scale)
+    integers[:inner, :columns] = weight
     scales, biases = np.zeros((2, groups * LANES), np.float32)
     scales[:columns], biases[:columns] = scale, 0 if bias is None else bias
     tiles = integers.reshape(fours, 4, groups, LANES).transpose(0, 2, 3, 1)  # [fours, groups, 16, 4]

@@ -209,8 +209,8 @@ static TARGET void NAME(align_columns)(const Align *job, size_t group) {
     }
     size_t groups;
     uint8_t *to = NAME(place)(job->next_down, group, wide / LANES, (m + 1) / 2, &groups);
+    const Floats scale = job->gamma / sum;
     for (size_t i = 0; i < m; i += 2, to += 64 * groups) {
-        const Floats scale = job->gamma / sum;
         Ints both = NAME(half)(NAME(load)(x + i * wide) * scale);
         if (i + 1 < m) both |= NAME(half)(NAME(load)(x + (i + 1) * wide) * scale) << 16;
         memcpy(to, &both, 64);
