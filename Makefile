@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C := $(wildcard src/rmreader/reading/*.[ch])
+C := $(wildcard src/rmreader/reading/running/c/*.[ch])
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint clean
@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 		"How many visitors climb the stairs every year?"
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks scripts

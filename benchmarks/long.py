@@ -16,8 +16,8 @@ from _reader import arguments, show
 
 from rmreader import Reader
 from rmreader.data.squad import read_squad
-from rmreader.reading.asked import Asked, Decoding
-from rmreader.reading.spans import best_spans, log_sum, span_scores
+from rmreader.reading.answering.asked import Asked, Decoding
+from rmreader.reading.answering.spans import best_spans, log_sum, span_scores
 from rmreader.scoring.squad import exact_match, f1
 
 

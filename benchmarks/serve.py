@@ -193,7 +193,7 @@ def engine(reader: Any, pairs: list[Pair], seconds: float) -> tuple[float, float
 
 def throughput(name: str, pairs: list[Pair], seconds: float) -> dict[str, Any]:
     """Answers a second at 1, 8 and 64 clients; at 64 in turns with the engine alone, as other work may come and go."""
-    from rmreader.reading.reader import Reader
+    from rmreader.reading.answering.reader import Reader
 
     reader, messages = Reader.load(name), [request(pair) for pair in pairs[:128]]
     engine(reader, pairs, 0.5)

@@ -13,7 +13,7 @@ from rmreader.errors import UserError
 from rmreader.version import __version__
 
 if TYPE_CHECKING:
-    from rmreader.reading.reader import Answer, Explanation, Reader
+    from rmreader.reading.answering.reader import Answer, Explanation, Reader
 
 __all__ = ["Answer", "Explanation", "Reader", "UserError", "__version__"]
 
@@ -21,7 +21,7 @@ __all__ = ["Answer", "Explanation", "Reader", "UserError", "__version__"]
 def __getattr__(name: str) -> Any:
     """The public names, fetched when first used, so that importing the package costs nothing."""
     if name in ("Answer", "Explanation", "Reader"):
-        from rmreader.reading import reader
+        from rmreader.reading.answering import reader
 
         return getattr(reader, name)
     raise AttributeError(f"module 'rmreader' has no attribute {name!r}")

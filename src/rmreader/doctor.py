@@ -67,7 +67,7 @@ def devices() -> list[str]:
 
 def kernels() -> dict[str, str]:
     """Which implementation each kernel would take here, and why."""
-    from rmreader.reading import native
+    from rmreader.reading.running import native
 
     obstacle = native.why_not()
     if obstacle is None:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.reader import Reader
 
 RUN = CliRunner()
 PASSAGE = "Noor lived in Kyoto.  The house\nwas small; \U0001f3e0 Zoë liked it."

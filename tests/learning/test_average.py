@@ -18,10 +18,10 @@ from rmreader.learning import average as module
 from rmreader.learning.average import average
 from rmreader.learning.readerfolder import load_network, write_reader
 from rmreader.learning.trainer import train
-from rmreader.reading.engines import OnnxEngine
-from rmreader.reading.export import shrink
-from rmreader.reading.folder import open_folder
-from rmreader.reading.reader import Reader
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files.export import shrink
+from rmreader.reading.running.engines import OnnxEngine
 from rmreader.text.lexicon import Lexicon
 
 ASKED = "Who made three maps?", "In Oslo, Emmy made three maps. In Lima, Noor slept."

@@ -17,14 +17,15 @@ from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder
 from rmreader.learning.checkpoint import load_checkpoint
+from rmreader.learning.engine import TorchEngine
 from rmreader.learning.evaluate import evaluate
 from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.outfolder import Stop
 from rmreader.learning.trainer import Run, train
-from rmreader.reading.engines import OnnxEngine, TorchEngine
-from rmreader.reading.export import export_onnx
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files.export import export_onnx
+from rmreader.reading.running.engines import OnnxEngine
 
 CPU = torch.device("cpu")
 MODES = {

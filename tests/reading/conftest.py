@@ -13,8 +13,8 @@ import torch
 
 from rmreader.config import Inputs, NetworkConfig, Recipe
 from rmreader.learning.readerfolder import make_network, write_reader
-from rmreader.reading.folder import SHIPPED
-from rmreader.reading.reader import Reader
+from rmreader.readers.folder import SHIPPED
+from rmreader.reading.answering.reader import Reader
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import SubwordTable

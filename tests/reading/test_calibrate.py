@@ -13,9 +13,9 @@ import pytest
 from rmreader.config import Inputs, NetworkConfig, Recipe, Training
 from rmreader.errors import UserError
 from rmreader.learning.readerfolder import make_network, write_reader
-from rmreader.reading.calibrate import calibrate, fit, held_out, questions_of
-from rmreader.reading.reader import Reader
-from rmreader.reading.spans import best_spans, overlaps, span_scores
+from rmreader.reading.answering.calibrate import calibrate, fit, held_out, questions_of
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.answering.spans import best_spans, overlaps, span_scores
 from rmreader.text.lexicon import Lexicon
 
 PASSAGE = "Denver won."

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rmreader.reading.chat import Chat, excerpt, marked, read_passage, remember
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files.chat import Chat, excerpt, marked, read_passage, remember
 
 PASSAGE = "The letter was written by Ada Lovelace in 1843.\r\nIt was sent to Turin."
 

@@ -11,7 +11,7 @@ import pytest
 
 from rmreader.config import Inputs
 from rmreader.data.squad import read_squad
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.reader import Reader
 
 COUNT = int(os.environ.get("RMREADER_EXAMPLES", "60"))
 

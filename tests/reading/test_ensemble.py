@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rmreader.errors import UserError
-from rmreader.reading.engines import Pair
-from rmreader.reading.ensemble import Ensemble
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.running.engines import Pair
 from rmreader.text.tokens import tokenize
 
 PASSAGE = "The lamp of Gull Rock was lit by Ada in 1874. Grace, the last keeper, left the rock for Oslo in 1986."

@@ -12,10 +12,10 @@ import pytest
 
 from rmreader.config import Inputs
 from rmreader.errors import UserError
-from rmreader.reading import export
-from rmreader.reading.export import export_onnx, shrink
-from rmreader.reading.folder import open_folder
-from rmreader.reading.reader import Reader
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files import export
+from rmreader.reading.files.export import export_onnx, shrink
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 

@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from rmreader.errors import UserError
-from rmreader.reading.folder import open_folder
-from rmreader.reading.reader import Reader
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.reader import Reader
 from rmreader.text.vectors import file_sha256
 
 

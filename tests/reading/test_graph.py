@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.config import Inputs
-from rmreader.reading.engines import OnnxEngine, Pace, Pair, TorchEngine
-from rmreader.reading.folder import open_folder
-from rmreader.reading.graph import quantise, reader_graph
-from rmreader.reading.inputs import character_graph
-from rmreader.reading.spans import log_softmax
+from rmreader.learning.engine import TorchEngine
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.spans import log_softmax
+from rmreader.reading.running.engines import OnnxEngine, Pace, Pair
+from rmreader.reading.running.graph import quantise, reader_graph
+from rmreader.reading.running.inputs import character_graph
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 

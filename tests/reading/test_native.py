@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rmreader.reading import native
-from rmreader.reading.engines import OnnxEngine, Pair, Scores
-from rmreader.reading.folder import open_folder
-from rmreader.reading.graph import packed
-from rmreader.reading.onnxfile import Graph
+from rmreader.readers.folder import open_folder
+from rmreader.reading.running import native
+from rmreader.reading.running.engines import OnnxEngine, Pair, Scores
+from rmreader.reading.running.graph import packed
+from rmreader.reading.running.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
 Array = NDArray[Any]

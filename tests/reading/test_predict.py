@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from rmreader.errors import UserError
-from rmreader.reading.predict import Summary, predict
-from rmreader.reading.reader import Reader
-from rmreader.reading.rows import BadRow, Columns, Row, read_rows
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files.predict import Summary, predict
+from rmreader.reading.files.rows import BadRow, Columns, Row, read_rows
 
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
@@ -201,7 +201,7 @@ def test_a_full_disk_is_told_with_the_way_on(reader: Reader, tmp_path: Path, mon
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("rmreader.reading.predict._opened", lambda *how: Full())
+    monkeypatch.setattr("rmreader.reading.files.predict._opened", lambda *how: Full())
     with pytest.raises(UserError, match=r"p\.jsonl: cannot be written to \(No space.*--resume"):
         predict(reader, EXPECTED, tmp_path / "p.jsonl")
 

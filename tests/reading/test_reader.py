@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.errors import UserError
-from rmreader.reading.answers import Answer
-from rmreader.reading.asked import Asked, Decoding
-from rmreader.reading.engines import Pair, Scores
-from rmreader.reading.inputs import WordInputs
-from rmreader.reading.reader import MAX_QUESTION, Reader
-from rmreader.reading.spans import log_softmax, span_scores
+from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.asked import Asked, Decoding
+from rmreader.reading.answering.reader import MAX_QUESTION, Reader
+from rmreader.reading.answering.spans import log_softmax, span_scores
+from rmreader.reading.running.engines import Pair, Scores
+from rmreader.reading.running.inputs import WordInputs
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.reading.sentences import sentence_around
+from rmreader.reading.answering.sentences import sentence_around
 
 TEXT = (
     "Dr. Smith met J. R. Tolkien in St. Louis. They spoke about the U.S. economy, i.e. money! Did it end?\n"

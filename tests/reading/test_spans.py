@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.model.spans import top_spans
-from rmreader.reading.spans import best_spans, log_softmax, log_sum, span_scores
+from rmreader.reading.answering.spans import best_spans, log_softmax, log_sum, span_scores
 
 
 @given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12), st.integers(0, 10**6), st.booleans())

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.reading.windows import CONTEXT, windows
+from rmreader.reading.answering.windows import CONTEXT, windows
 
 
 @given(st.integers(0, 5000), st.integers(1, 150), st.integers(1, 900))

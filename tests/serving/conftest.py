@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.reader import Reader
 from rmreader.serving.app import create_app
 from rmreader.serving.batcher import Batcher
 from rmreader.serving.server import KEEP_ALIVE, Server, listen

@@ -11,7 +11,7 @@ import pytest
 
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies.calibration import study_calibration

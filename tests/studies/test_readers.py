@@ -18,7 +18,7 @@ from rmreader.data.encode import encode_file, encode_pairs
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import predict
-from rmreader.reading.ensemble import Ensemble
+from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
 from rmreader.studies.readers import NOTHING, answer, average, decode, open_reader, point

@@ -24,8 +24,8 @@ def calibrate(
     """Fit the temperature of a reader's confidences on questions that it did not learn from."""
     if (train is None) == (data is None):
         raise typer.BadParameter("give either --train or --data, and not both.")
-    from rmreader.reading.calibrate import calibrate as fit
-    from rmreader.reading.calibrate import held_out, questions_of
+    from rmreader.reading.answering.calibrate import calibrate as fit
+    from rmreader.reading.answering.calibrate import held_out, questions_of
 
     found = fit(reader, held_out(reader, train) if train is not None else questions_of(data or Path()))
     if json:

@@ -24,8 +24,8 @@ def chat(
     """Ask question after question about a passage; :help says what else can be typed."""
     from rich.console import Console
 
-    from rmreader.reading.chat import Chat, read_passage, remember
-    from rmreader.reading.reader import Reader
+    from rmreader.reading.answering.reader import Reader
+    from rmreader.reading.files.chat import Chat, read_passage, remember
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("a conversation needs standard input and output, and one of them is closed.")

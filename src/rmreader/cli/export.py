@@ -38,7 +38,7 @@ def onnx(
     out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")],
 ) -> None:
     """One .onnx file for any runtime, attentions included; not written unless it equals torch's network."""
-    from rmreader.reading.export import export_onnx
+    from rmreader.reading.files.export import export_onnx
 
     difference = export_onnx(reader, out)
     note(f"{out}: {out.stat().st_size / 1e6:.1f} MB, within {difference:.1e} of the network.")
@@ -55,7 +55,7 @@ def small(
     ] = None,
 ) -> None:
     """A reader's folder with smaller weights, fit to ship; 8-bit products where they lose at most 0.1 F1."""
-    from rmreader.reading.export import shrink
+    from rmreader.reading.files.export import shrink
 
     loss = shrink(reader, out, weights.value, precision.value, data)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -69,9 +69,9 @@ def average(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
 ) -> None:
     """One reader whose weights are the mean of several, all trained from the same start, say with other seeds."""
+    from rmreader.files import folder_to_write
     from rmreader.learning.average import average as write_average
-    from rmreader.reading.folder import open_folder
-    from rmreader.reading.outfile import folder_to_write
+    from rmreader.readers.folder import open_folder
 
     folders = [open_folder(reader).path for reader in readers]
     folder_to_write(out, *folders)

@@ -64,8 +64,8 @@ def train(
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
     if settings.training.holdout > 0:
-        from rmreader.reading.calibrate import calibrate, held_out
-        from rmreader.reading.folder import open_folder
+        from rmreader.readers.folder import open_folder
+        from rmreader.reading.answering.calibrate import calibrate, held_out
 
         if "calibration" not in open_folder(result.best).about:  # else it was fitted when the run first ended
             try:

@@ -18,8 +18,8 @@ from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
-    from rmreader.reading.reader import Answer, Reader
-    from rmreader.reading.rows import BadRow, Row
+    from rmreader.reading.answering.reader import Answer, Reader
+    from rmreader.reading.files.rows import BadRow, Row
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
 
@@ -44,7 +44,7 @@ def ask(
     for question in questions:
         if not question.strip():
             raise UserError("the question is empty; ask something.")
-    from rmreader.reading.reader import Reader
+    from rmreader.reading.answering.reader import Reader
 
     reader = Reader.load(model)
     for number, question in enumerate(questions):
@@ -75,11 +75,11 @@ def predict(
     passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
 ) -> None:
     """Answer every question of a file: official predictions (id to text), or JSON Lines with all that is known."""
-    from rmreader.reading import predict as predicting
-    from rmreader.reading.folder import find, reader_names
-    from rmreader.reading.outfile import file_to_write
-    from rmreader.reading.reader import Reader
-    from rmreader.reading.rows import Columns, kind_of, read_rows
+    from rmreader.files import file_to_write
+    from rmreader.readers.folder import find, reader_names
+    from rmreader.reading.answering.reader import Reader
+    from rmreader.reading.files import predict as predicting
+    from rmreader.reading.files.rows import Columns, kind_of, read_rows
 
     file_to_write(out, data, *map(find, reader_names(model)))
     rows: Iterable[Row | BadRow] = read_rows(data, Columns(id_column, question_column, passage_column), kind)
@@ -131,7 +131,7 @@ def evaluate(
     if predictions is not None:
         texts = read_predictions(predictions)
     else:
-        from rmreader.reading.reader import Reader
+        from rmreader.reading.answering.reader import Reader
 
         found = dict(_answers(Reader.load(str(model)), dataset))
         texts = {id: _text(answer, min_confidence) for id, answer in found.items()}

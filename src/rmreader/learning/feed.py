@@ -16,13 +16,11 @@ from torch import Tensor
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Padding, assemble, list_letters, windows
 from rmreader.data.encoded import Encoded
-from rmreader.errors import UserError
 from rmreader.learning.extras import Extras
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
 
 _AHEAD = 4  # batches in the making
-_SEED_OF_SPLIT = 0x5E1EC7
 
 
 class Feed:
@@ -86,27 +84,3 @@ class Feed:
 
     def _ready(self, index: NDArray[Any], made: Future[Batch[Tensor]]) -> tuple[NDArray[Any], Batch[Tensor]]:
         return index, made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))
-
-
-def split(encoded: Encoded, holdout: float, seed: int) -> tuple[Encoded, Encoded | None]:
-    """The questions to learn from, and those of the held-out share of articles, chosen by the seed alone.
-
-    Questions without an answer in their passage, or without a token, are not learned from.
-    """
-    usable = (encoded.start >= 0) & (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
-    articles = np.unique(encoded.article)
-    held = np.zeros(len(encoded), bool)
-    if holdout > 0:
-        count = max(1, round(holdout * len(articles)))
-        if count >= len(articles):
-            raise UserError(
-                f"training.holdout={holdout}: the training file has {len(articles)} article(s), which leaves none to "
-                "learn from; set training.holdout=0."
-            )
-        chosen = np.random.default_rng((seed, _SEED_OF_SPLIT)).permutation(articles)[:count]
-        held = np.isin(encoded.article, chosen)
-    if not (usable & ~held).any():
-        raise UserError(
-            "the training file has no question with an answer to learn from; check it: rmreader data check."
-        )
-    return encoded.subset(np.flatnonzero(usable & ~held)), encoded.subset(np.flatnonzero(held)) if held.any() else None

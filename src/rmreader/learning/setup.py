@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rmreader.config import Recipe, Training
+from rmreader.config import Recipe
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
+from rmreader.data.split import split, split_seed
 from rmreader.data.squad import skipped
 from rmreader.errors import UserError
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.extras import Extras
-from rmreader.learning.feed import Feed, split
+from rmreader.learning.feed import Feed
 from rmreader.learning.log import say
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
@@ -113,11 +114,6 @@ def _read(path: Path, cache_dir: str | Path | None) -> Encoded:
     for sentence in skipped(encoded.problems):
         say(sentence)
     return encoded
-
-
-def split_seed(training: Training) -> int:
-    """The seed that chooses the held-out articles."""
-    return training.seed if training.holdout_seed < 0 else training.holdout_seed
 
 
 def pick_device(name: str | None) -> torch.device:

@@ -1,1 +1,1 @@
-"""The HTTP API and the web page: bounded queues, micro-batches, and an orderly end."""
+"""Serving: the HTTP API and the web page. Start at ``app.py``; ``batcher.py`` is what waits and reads."""

@@ -24,7 +24,7 @@ from rmreader.serving.settings import Settings
 from rmreader.serving.wire import pack, refuse, reply, spell
 
 if TYPE_CHECKING:
-    from rmreader.reading.reader import Answer
+    from rmreader.reading.answering.reader import Answer
 
 TYPES = {
     "html": "text/html",

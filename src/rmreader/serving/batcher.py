@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rmreader.serving.settings import Settings
 
 if TYPE_CHECKING:
-    from rmreader.reading.reader import Answer, Explanation
+    from rmreader.reading.answering.reader import Answer, Explanation
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 20_000.0, 100_000.0  # characters: of a reader not yet seen at work, and how far back pace is judged

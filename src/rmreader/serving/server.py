@@ -78,7 +78,7 @@ def listen(settings: Settings) -> socket.socket:
 
 def serve(name: str = "small", settings: Settings | None = None) -> None:
     """Load a reader and serve it until SIGTERM or Ctrl-C."""
-    from rmreader.reading.reader import Reader
+    from rmreader.reading.answering.reader import Reader
 
     settings = settings or Settings()
     to_stderr()

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmreader.reading.reader import Explanation
+    from rmreader.reading.answering.reader import Explanation
 
 Text = Annotated[StrictStr, Field(min_length=1)]
 Confidence = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]

@@ -1,1 +1,1 @@
-"""The paper's tables and figures as runnable studies, each printed beside the paper's own figures."""
+"""Studies: every table and figure of the paper as a command. Start at ``paper.py``."""

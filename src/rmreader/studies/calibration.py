@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from rmreader.console import progress
 from rmreader.errors import UserError
-from rmreader.reading.calibrate import questions_of
-from rmreader.reading.ensemble import Ensemble
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.calibrate import questions_of
+from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error, expected_share, log_loss, reliability
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies.folders import reader_folders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmreader.reading.folder import MANIFEST, find, reader_names
+from rmreader.readers.folder import MANIFEST, find, reader_names
 
 
 def reader_folder(name_or_path: str | Path) -> Path:

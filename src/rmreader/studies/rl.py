@@ -15,14 +15,15 @@ import torch
 
 from rmreader.config import Recipe, load_recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
+from rmreader.data.split import split, split_seed
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import Scores, evaluate
 from rmreader.learning.extras import Extras
-from rmreader.learning.feed import Feed, split
+from rmreader.learning.feed import Feed
 from rmreader.learning.members import Member
 from rmreader.learning.outfolder import fingerprint
-from rmreader.learning.setup import pick_device, read_init, split_seed
+from rmreader.learning.setup import pick_device, read_init
 from rmreader.studies import curves, disagreements, paper
 from rmreader.studies.report import Report, mean, shown, summary
 from rmreader.studies.runs import SECOND_STAGE, Job, Run, check_stage, claim, evaluations, train_all

@@ -14,7 +14,7 @@ from rmreader.learning.checkpoint import sha256
 from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.schedule import check
-from rmreader.reading.folder import open_folder
+from rmreader.readers.folder import open_folder
 
 SECOND_STAGE = (
     "training.rate=1e-4",

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from rmreader.console import printable
 from rmreader.errors import UserError
-from rmreader.reading.answers import Answer
-from rmreader.reading.reader import Reader
+from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.reader import Reader
 
 PROMPT = "? "
 _SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown

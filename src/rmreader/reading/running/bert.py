@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.reading.graph import Layers, Weights
-from rmreader.reading.onnxfile import FLOAT, HALF, Graph
+from rmreader.reading.running.graph import Layers, Weights
+from rmreader.reading.running.onnxfile import FLOAT, HALF, Graph
 
 
 @dataclass(frozen=True)

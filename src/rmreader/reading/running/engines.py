@@ -1,4 +1,4 @@
-"""What runs the network: ONNX Runtime, without torch; or torch, for readers with a contextual encoder but BERT's."""
+"""What runs the network: ONNX Runtime, without torch; or what is plugged in for readers that need torch."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.folder import Folder
+from rmreader.readers.folder import Folder
 from rmreader.text.lexicon import Lexicon
 
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-    from rmreader.reading.extras import Extras
-    from rmreader.reading.inputs import WordInputs
+    from rmreader.reading.running.extras import Extras
+    from rmreader.reading.running.inputs import WordInputs
 
 MOST_THREADS = 8
-_AHEAD = 8  # batches that a batching engine sorts by length before it reads them
 
 
 @dataclass(frozen=True)
@@ -102,15 +101,15 @@ class OnnxEngine:
     def __init__(self, folder: Folder, lexicon: Lexicon, precision: str, threads: int) -> None:
         self.folder, self.precision, self.threads = folder, precision, threads
         self._pace, self._sessions = Pace(), dict[int, "ort.InferenceSession"]()
-        from rmreader.reading import native
-        from rmreader.reading.graph import reader_graph
-        from rmreader.reading.inputs import WordInputs
+        from rmreader.reading.running import native
+        from rmreader.reading.running.graph import reader_graph
+        from rmreader.reading.running.inputs import WordInputs
 
         weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
         self.extras: Extras | None = None
         try:
             if recipe.inputs.tags or recipe.inputs.contextual:
-                from rmreader.reading.extras import Extras
+                from rmreader.reading.running.extras import Extras
 
                 self.extras = Extras(folder, weights, int8)
             self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
@@ -121,14 +120,14 @@ class OnnxEngine:
 
     @cached_property
     def _explaining(self) -> ort.InferenceSession:
-        from rmreader.reading.graph import reader_graph
-        from rmreader.reading.inputs import session
+        from rmreader.reading.running.graph import reader_graph
+        from rmreader.reading.running.inputs import session
 
         return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
 
     def _session(self, threads: int) -> ort.InferenceSession:
         if threads not in self._sessions:
-            from rmreader.reading.inputs import session
+            from rmreader.reading.running.inputs import session
 
             self._sessions[threads] = session(self._model, threads)
         return self._sessions[threads]
@@ -183,72 +182,6 @@ class OnnxEngine:
         return {"question": question, "context": context}
 
 
-class TorchEngine:
-    """The network itself, on batches of questions of about the same length."""
-
-    def __init__(self, folder: Folder, lexicon: Lexicon, device: str | None = None) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise UserError(
-                f"{folder.path}: this reader's contextual encoder needs torch; pip install 'rmreader[train]'."
-            ) from None
-        from rmreader.learning.extras import Extras
-        from rmreader.learning.readerfolder import load_network
-
-        self.lexicon = lexicon
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.network, _, recipe = load_network(folder.path, self.device)
-        self.extras = Extras(recipe.inputs, self.device, reader=folder.path)
-
-    def read(self, pair: Pair) -> Scores:
-        """Read one question."""
-        return self._run([pair])[0]
-
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
-        """Read many, sorted by length a few batches at a time."""
-        pairs = iter(pairs)
-        while ahead := list(islice(pairs, _AHEAD * batch_size)):
-            order = sorted(range(len(ahead)), key=lambda k: len(ahead[k].context_words))
-            found: dict[int, Scores] = {}
-            for begin in range(0, len(order), batch_size):
-                chosen = order[begin : begin + batch_size]
-                found.update(zip(chosen, self._run([ahead[k] for k in chosen]), strict=True))
-            for k in range(len(ahead)):
-                yield found.pop(k)
-
-    def attend(self, pair: Pair) -> Rounds:
-        """The attentions of one question."""
-        pointers, _ = self._forward([pair], keep_attention=True)
-        return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in pointers.rounds]
-
-    def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
-        _, logits = self._forward(pairs)
-        start, end = (part.float().cpu().numpy() for part in logits)
-        lengths = [len(pair.context_words) for pair in pairs]
-        return [Scores(start[k, :m], end[k, :m]) for k, m in enumerate(lengths)]
-
-    def _forward(self, pairs: Sequence[Pair], keep_attention: bool = False) -> tuple[Any, list[Any]]:
-        """The network's pointers, and the logits behind them, which windows are compared by."""
-        import torch
-
-        from rmreader.data.encode import encode_pairs
-        from rmreader.learning.feed import Feed
-
-        encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
-        feed = Feed(encoded, self.lexicon, self.device, extras=self.extras, keep=False)
-        logits: list[Any] = []
-        scorers = (self.network.pointer.start, self.network.pointer.end)
-        hooks = [scorer.register_forward_hook(lambda *given: logits.append(given[2])) for scorer in scorers]
-        try:
-            with torch.inference_mode():
-                ((_, batch),) = feed.batches([np.arange(len(pairs))])
-                return self.network(feed.fill(batch), keep_attention=keep_attention), logits
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-
 def make_engine(
     folder: Folder,
     lexicon: Lexicon,
@@ -259,11 +192,24 @@ def make_engine(
     """The engine a reader needs: ONNX Runtime, but torch for what that cannot run."""
     obstacle = None
     if folder.recipe.inputs.contextual:
-        from rmreader.reading.extras import why_torch
+        from rmreader.reading.running.extras import why_torch
 
         obstacle = why_torch(folder)
     if engine == "torch" or (engine is None and obstacle is not None):
-        return TorchEngine(folder, lexicon)
+        return _plugged(folder, lexicon, obstacle)
     if obstacle is not None:
         raise UserError(f"{folder.path}: a reader with {obstacle} runs in torch alone.")
     return OnnxEngine(folder, lexicon, precision or folder.precision, threads or min(cores(), MOST_THREADS))
+
+
+def _plugged(folder: Folder, lexicon: Lexicon, obstacle: str | None) -> Engine:
+    """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room after this one."""
+    from importlib.metadata import entry_points
+
+    (found,) = entry_points(group="rmreader.engines", name="torch")
+    try:
+        engine: Engine = found.load()(folder, lexicon)
+    except ImportError:
+        why = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
+        raise UserError(f"{folder.path}: {why} needs torch; pip install 'rmreader[train]'.") from None
+    return engine

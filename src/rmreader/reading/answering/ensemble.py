@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.engines import Engine, Pair, Rounds, Scores
-from rmreader.reading.reader import Reader
-from rmreader.reading.spans import log_sum
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.answering.spans import log_sum
+from rmreader.reading.running.engines import Engine, Pair, Rounds, Scores
 from rmreader.scoring.attention import log_attention
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.answers import Answer
-from rmreader.reading.engines import Engine, Pair, Scores
-from rmreader.reading.sentences import sentence_around
-from rmreader.reading.spans import best_spans, log_sum, overlaps, span_scores
-from rmreader.reading.windows import WINDOW, Window, room, windows
+from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.sentences import sentence_around
+from rmreader.reading.answering.spans import best_spans, log_sum, overlaps, span_scores
+from rmreader.reading.answering.windows import WINDOW, Window, room, windows
+from rmreader.reading.running.engines import Engine, Pair, Scores
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens

@@ -12,9 +12,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
-from rmreader.reading import native
-from rmreader.reading.graph import Layers, Weights
-from rmreader.reading.onnxfile import Graph
+from rmreader.reading.running import native
+from rmreader.reading.running.graph import Layers, Weights
+from rmreader.reading.running.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
 CAPACITY = 16_384  # words kept (28 MB at 421 numbers a word); when they are more, all are forgotten

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.config import NetworkConfig
-from rmreader.reading import native
-from rmreader.reading.onnxfile import FLOAT, Graph
+from rmreader.reading.running import native
+from rmreader.reading.running.onnxfile import FLOAT, Graph
 
 Array = NDArray[Any]
 Weights = Mapping[str, NDArray[np.float32]]

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from rmreader.config import Inputs
 from rmreader.errors import UserError
-from rmreader.reading.bert import Bert, bert_graph
-from rmreader.reading.folder import Folder
-from rmreader.reading.graph import Weights
-from rmreader.reading.inputs import Floats, session
+from rmreader.readers.folder import Folder
+from rmreader.reading.running.bert import Bert, bert_graph
+from rmreader.reading.running.graph import Weights
+from rmreader.reading.running.inputs import Floats, session
 from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.pieces import Pieces, encoder_folder, fingerprint
 from rmreader.text.tags import Tagger

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.bert import embed, encode
-from rmreader.reading.engines import Pair, TorchEngine
-from rmreader.reading.extras import Extras, load_bert, why_torch
-from rmreader.reading.folder import MANIFEST, WEIGHTS, Folder, open_folder
-from rmreader.reading.graph import Layers, Weights, network
-from rmreader.reading.inputs import character_states, session
-from rmreader.reading.onnxfile import FLOAT, Graph
-from rmreader.reading.outfile import file_to_write, folder_to_write, write_whole
-from rmreader.reading.reader import Reader
-from rmreader.reading.spans import log_softmax
+from rmreader.files import file_to_write, folder_to_write, write_whole
+from rmreader.readers.folder import MANIFEST, WEIGHTS, Folder, open_folder
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.answering.spans import log_softmax
+from rmreader.reading.running.bert import embed, encode
+from rmreader.reading.running.engines import OnnxEngine, Pair
+from rmreader.reading.running.extras import Extras, load_bert, why_torch
+from rmreader.reading.running.graph import Layers, Weights, network
+from rmreader.reading.running.inputs import character_states, session
+from rmreader.reading.running.onnxfile import FLOAT, Graph
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import file_sha256
@@ -135,10 +135,10 @@ def _extra_feeds(pair: Pair, extras: Extras) -> dict[str, NDArray[Any]] | None:
 
 
 def check(folder: Folder, model: bytes, extras: Extras | None = None) -> float:
-    """The largest difference of any log-probability or attention logit between a graph and torch's network, refused
-    where it is above ``TOLERANCE``."""
+    """The largest difference of any log-probability or attention logit between a graph and what the reader computes,
+    refused where it is above ``TOLERANCE``."""
     lexicon = Lexicon.load(folder.path)
-    plain, exported = TorchEngine(folder, lexicon, "cpu"), session(model)
+    plain, exported = OnnxEngine(folder, lexicon, "float", 1), session(model)
     wanted = {value.name for value in exported.get_inputs()}
     worst = 0.0
     for question, passage in _SAMPLES:

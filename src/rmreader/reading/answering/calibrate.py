@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.folder import MANIFEST, find, open_folder
-from rmreader.reading.outfile import write_whole
-from rmreader.reading.reader import Reader
+from rmreader.files import write_whole
+from rmreader.readers.folder import MANIFEST, find, open_folder
+from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error, expected_share, fit_temperature
 from rmreader.scoring.squad import f1
+from rmreader.text.vectors import file_sha256
 
 Known = tuple[str, str, Sequence[str]]  # a question, its passage, and the answers people gave
 
@@ -78,13 +79,11 @@ def questions_of(data: Path) -> Iterator[Known]:
 def held_out(folder: Path, train: Path) -> Iterator[Known]:
     """The answered questions of its training file that a reader's recipe held out, by article."""
     from rmreader.data.encode import encode_file
-    from rmreader.learning.checkpoint import sha256
-    from rmreader.learning.feed import split
-    from rmreader.learning.setup import split_seed
+    from rmreader.data.split import split, split_seed
 
     opened = open_folder(folder)
     training, origin = opened.recipe.training, opened.about.get("provenance", {})
-    if (known := origin.get("trained_on_sha256")) is not None and sha256(train) != known:
+    if (known := origin.get("trained_on_sha256")) is not None and file_sha256(train) != known:
         raise UserError(
             f"{train}: not the file that {folder} learned from, {origin.get('trained_on')}, by its checksum; give that "
             "one, or questions that it did not learn from as --data."

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.answers import Answer, Attention, Explanation
-from rmreader.reading.asked import MAX_QUESTION, Asked, Decoding, read_all
-from rmreader.reading.engines import Engine, make_engine
-from rmreader.reading.folder import Folder, open_folder, reader_names
-from rmreader.reading.windows import WINDOW
+from rmreader.readers.folder import Folder, open_folder, reader_names
+from rmreader.reading.answering.answers import Answer, Attention, Explanation
+from rmreader.reading.answering.asked import MAX_QUESTION, Asked, Decoding, read_all
+from rmreader.reading.answering.windows import WINDOW
+from rmreader.reading.running.engines import Engine, make_engine
 from rmreader.scoring.attention import log_attention
 from rmreader.text.lexicon import Lexicon
 
@@ -54,7 +54,7 @@ class Reader:
         _one_of("precision", precision, ("float", "int8"))
         _at_least_one(threads=threads, window=window)
         if len(names) > 1:
-            from rmreader.reading.ensemble import Ensemble
+            from rmreader.reading.answering.ensemble import Ensemble
 
             return Ensemble.of(names, engine=engine, precision=precision, threads=threads, window=window)
         folder = open_folder(names[0])

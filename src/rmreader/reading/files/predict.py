@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from rmreader.console import progress
 from rmreader.errors import UserError
-from rmreader.reading.answers import Answer
-from rmreader.reading.outfile import file_to_write, write_whole
-from rmreader.reading.reader import MAX_QUESTION, Reader
-from rmreader.reading.rows import BadRow, Row, is_packed
+from rmreader.files import file_to_write, write_whole
+from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.reader import MAX_QUESTION, Reader
+from rmreader.reading.files.rows import BadRow, Row, is_packed
 from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write

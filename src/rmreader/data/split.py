@@ -1,0 +1,40 @@
+"""Which articles of a training file are learned from, and which are held out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rmreader.config import Training
+from rmreader.data.encoded import Encoded
+from rmreader.errors import UserError
+
+_SEED_OF_SPLIT = 0x5E1EC7
+
+
+def split_seed(training: Training) -> int:
+    """The seed that chooses the held-out articles."""
+    return training.seed if training.holdout_seed < 0 else training.holdout_seed
+
+
+def split(encoded: Encoded, holdout: float, seed: int) -> tuple[Encoded, Encoded | None]:
+    """The questions to learn from, and those of the held-out share of articles, chosen by the seed alone.
+
+    Questions without an answer in their passage, or without a token, are not learned from.
+    """
+    usable = (encoded.start >= 0) & (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
+    articles = np.unique(encoded.article)
+    held = np.zeros(len(encoded), bool)
+    if holdout > 0:
+        count = max(1, round(holdout * len(articles)))
+        if count >= len(articles):
+            raise UserError(
+                f"training.holdout={holdout}: the training file has {len(articles)} article(s), which leaves none to "
+                "learn from; set training.holdout=0."
+            )
+        chosen = np.random.default_rng((seed, _SEED_OF_SPLIT)).permutation(articles)[:count]
+        held = np.isin(encoded.article, chosen)
+    if not (usable & ~held).any():
+        raise UserError(
+            "the training file has no question with an answer to learn from; check it: rmreader data check."
+        )
+    return encoded.subset(np.flatnonzero(usable & ~held)), encoded.subset(np.flatnonzero(held)) if held.any() else None

@@ -1,0 +1,73 @@
+"""Reading in torch: for readers with a contextual encoder that is not BERT's, and while a run is being trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rmreader.data.encode import encode_pairs
+from rmreader.learning.extras import Extras
+from rmreader.learning.feed import Feed
+from rmreader.learning.readerfolder import load_network
+from rmreader.model.network import Pointers
+from rmreader.readers.folder import Folder
+from rmreader.reading.running.engines import Pair, Rounds, Scores
+from rmreader.text.lexicon import Lexicon
+
+_AHEAD = 8  # batches that are sorted by length before they are read
+
+
+class TorchEngine:
+    """The network itself, on batches of questions of about the same length."""
+
+    def __init__(self, folder: Folder, lexicon: Lexicon, device: str | None = None) -> None:
+        self.lexicon = lexicon
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.network, _, recipe = load_network(folder.path, self.device)
+        self.extras = Extras(recipe.inputs, self.device, reader=folder.path)
+
+    def read(self, pair: Pair) -> Scores:
+        """Read one question."""
+        return self._run([pair])[0]
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        """Read many, sorted by length a few batches at a time."""
+        pairs = iter(pairs)
+        while ahead := list(islice(pairs, _AHEAD * batch_size)):
+            order = sorted(range(len(ahead)), key=lambda k: len(ahead[k].context_words))
+            found: dict[int, Scores] = {}
+            for begin in range(0, len(order), batch_size):
+                chosen = order[begin : begin + batch_size]
+                found.update(zip(chosen, self._run([ahead[k] for k in chosen]), strict=True))
+            for k in range(len(ahead)):
+                yield found.pop(k)
+
+    def attend(self, pair: Pair) -> Rounds:
+        """The attentions of one question."""
+        pointers, _ = self._forward([pair], keep_attention=True)
+        return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in pointers.rounds]
+
+    def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
+        _, logits = self._forward(pairs)
+        start, end = (part.float().cpu().numpy() for part in logits)
+        lengths = [len(pair.context_words) for pair in pairs]
+        return [Scores(start[k, :m], end[k, :m]) for k, m in enumerate(lengths)]
+
+    def _forward(self, pairs: Sequence[Pair], keep_attention: bool = False) -> tuple[Pointers, list[Tensor]]:
+        """The network's pointers, and the logits behind them, which windows are compared by."""
+        encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
+        feed = Feed(encoded, self.lexicon, self.device, extras=self.extras, keep=False)
+        logits: list[Tensor] = []
+        scorers = (self.network.pointer.start, self.network.pointer.end)
+        hooks = [scorer.register_forward_hook(lambda *given: logits.append(given[2])) for scorer in scorers]
+        try:
+            with torch.inference_mode():
+                ((_, batch),) = feed.batches([np.arange(len(pairs))])
+                return self.network(feed.fill(batch), keep_attention=keep_attention), logits
+        finally:
+            for hook in hooks:
+                hook.remove()

@@ -1,0 +1,4 @@
+"""Readers: the one reader folder, and the trained readers that ship in it.
+
+Start at ``folder.py``. ``small/`` and ``base/`` are readers, ``vectors/`` and ``tags/`` what they share.
+"""

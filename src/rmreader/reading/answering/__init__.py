@@ -1,0 +1,1 @@
+"""Answering: windows, spans, confidence, ensembles. Start at ``reader.py``."""
