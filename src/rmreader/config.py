@@ -99,6 +99,8 @@ class NetworkConfig:
     """Feed x*y to the fusion."""
     fusion_sub: bool = True
     """Feed x-y to the fusion."""
+    no_answer: bool = False
+    """A no-answer logit beside the pointers, in one softmax with all spans (Hu et al., AAAI 2019); off is the paper."""
     dropout: Share = 0.3
     """Variational dropout: one mask a sequence, on the input of every LSTM and attention."""
     lstm: Literal["auto", "plain", "fused"] = "auto"
@@ -163,6 +165,14 @@ class Training:
     """Weights of ML and reinforcement: learned variances (Eq. 11), or fixed by reward_weight."""
     reward_weight: NonNegative = 1.0
     """With fixed task weights: weight of the reinforcement term beside ML's 1."""
+    no_answer_weight: NonNegative = 1.0
+    """With network.no_answer: weight of deciding whether there is an answer, beside pointing's 1."""
+    teacher: str = ""
+    """Learn from these readers too: their folders or shipped names, with commas between them; empty for none."""
+    teacher_weight: Share = 0.7
+    """Share of the teacher's distributions in the loss; the rest is the references'."""
+    teacher_temperature: Positive = 1.0
+    """Both the teacher's and the student's log-probabilities are divided by this before they are compared."""
     holdout_seed: Annotated[int, Range(least=-1, below=2**63)] = -1
     """Seed of the choice of held-out articles; -1 takes training.seed. With init, give that of the run started from."""
 

@@ -152,7 +152,7 @@ def test_weights_that_were_evaluated_are_the_weights_that_are_saved(
     if ema:  # and the two are not the same thing
         assert not torch.equal(last["average.encoder.lstm.weight_ih"], last["network.encoder.lstm.weight_ih"])
     network, _, recipe = readerfolder.load_network(tmp_path / "best")
-    scores = dataclasses.asdict(evaluate(network, run.setup.selection, recipe.decoding.max_length))
+    scores = evaluate(network, run.setup.selection, recipe.decoding.max_length).tree()
     assert scores == run.state.selected["selection"]
 
 

@@ -78,7 +78,9 @@ def train(
     if result.selection is not None:
         typer.echo(f"F1 on held-out articles {result.selection:.3f}")
     if result.dev is not None:
-        table([("dev", *dataclasses.astuple(result.dev))], ("", "exact match", "F1", "questions"))
+        table(
+            [("dev", result.dev.exact_match, result.dev.f1, result.dev.total)], ("", "exact match", "F1", "questions")
+        )
     typer.echo(result.best)
 
 

@@ -39,6 +39,9 @@ class Batch(Generic[A]):
     offset: A | None = None  # int [B]: first token of the passage that is in the batch, where passages are cut
     query_pieces: A | None = None  # int [Q, t]: the questions' own sequences, where they are encoded apart
     query_mask: A | None = None  # bool [Q, t]
+    taught_start: A | None = None  # float [B, m]: the teacher's log p1, log p2 and log-odds of no answer (training)
+    taught_end: A | None = None  # float [B, m]
+    taught_no_answer: A | None = None  # float [B]
     letters: A | None = None  # int [2, N]: word and place in it of every letter, 0 and 0 behind the last (training)
 
     def map(self, change: Callable[[A], B]) -> Batch[B]:

@@ -61,9 +61,9 @@ def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> t
     if max_context is None:
         return np.zeros_like(lengths), lengths
     sizes = np.minimum(lengths, max_context)
-    start, end = np.maximum(encoded.start[index], 0), np.maximum(encoded.end[index], 0)
-    earliest = np.clip(end + 1 - sizes, 0, start)  # an answer longer than the window keeps its beginning
-    latest = np.maximum(np.minimum(start, lengths - sizes), earliest)
+    start, end = encoded.start[index], encoded.end[index]
+    earliest = np.clip(end + 1 - sizes, 0, np.maximum(start, 0))  # an answer longer than the window keeps its beginning
+    latest = np.maximum(np.where(start < 0, lengths - sizes, np.minimum(start, lengths - sizes)), earliest)
     draw = (encoded.rows[index].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)  # 24 mixed bits
     begin = earliest + ((latest - earliest + 1) * draw.astype(np.int64) >> 24)
     return np.minimum(begin, lengths - sizes), sizes

@@ -16,12 +16,12 @@ def split_seed(training: Training) -> int:
     return training.seed if training.holdout_seed < 0 else training.holdout_seed
 
 
-def split(encoded: Encoded, holdout: float, seed: int) -> tuple[Encoded, Encoded | None]:
+def split(encoded: Encoded, holdout: float, seed: int, no_answer: bool = False) -> tuple[Encoded, Encoded | None]:
     """The questions to learn from, and those of the held-out share of articles, chosen by the seed alone.
 
-    Questions without an answer in their passage, or without a token, are not learned from.
+    Questions without a token are not learned from, nor without ``no_answer`` those that their passage does not answer.
     """
-    usable = (encoded.start >= 0) & (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
+    usable = (encoded.question_lengths > 0) & (encoded.context_lengths > 0) & ((encoded.start >= 0) | no_answer)
     articles = np.unique(encoded.article)
     held = np.zeros(len(encoded), bool)
     if holdout > 0:
@@ -33,7 +33,7 @@ def split(encoded: Encoded, holdout: float, seed: int) -> tuple[Encoded, Encoded
             )
         chosen = np.random.default_rng((seed, _SEED_OF_SPLIT)).permutation(articles)[:count]
         held = np.isin(encoded.article, chosen)
-    if not (usable & ~held).any():
+    if not (usable & ~held & (encoded.start >= 0)).any():
         raise UserError(
             "the training file has no question with an answer to learn from; check it: rmreader data check."
         )

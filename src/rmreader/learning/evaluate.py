@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +15,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.learning.feed import Feed
 from rmreader.model.network import Network
 from rmreader.model.spans import top_spans
+from rmreader.scoring.no_answer import NoAnswerScore, score_no_answer
 from rmreader.scoring.squad import exact_match, f1
 
 _MOST_CELLS = 64 * 1024**2  # of B [B, m, m] in a batch: 256 MB in float32, and there are a few of them
@@ -19,23 +23,39 @@ _MOST_CELLS = 64 * 1024**2  # of B [B, m, m] in a batch: 256 MB in float32, and 
 
 @dataclass(frozen=True)
 class Scores:
-    """Averages in percent."""
+    """Averages in percent; the first three over the questions that have an answer, whether or not one is given."""
 
     exact_match: float
     f1: float
     total: int
+    no_answer: NoAnswerScore | None = None
+    """Over all questions, where some have no answer and the network can say so."""
+
+    def tree(self) -> dict[str, Any]:
+        """As plain data."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
 def evaluate(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> Scores:
     """Answer every question of the feed and score the answers' text."""
-    answers = predict(network, feed, max_length, batch_size)
-    encoded = feed.encoded
-    pairs = [(answer, encoded.references(i)) for i, answer in enumerate(answers)]
-    return Scores(
-        exact_match=100 * float(np.mean([exact_match(answer, references) for answer, references in pairs])),
-        f1=100 * float(np.mean([f1(answer, references) for answer, references in pairs])),
-        total=len(pairs),
+    found = predict(network, feed, max_length, batch_size)
+    references = [feed.encoded.references(i) for i in range(len(found.texts))]
+    has = np.array([len(known) > 0 for known in references], bool)
+    exact, overlap = (
+        np.array([rule(text, known) for text, known in zip(found.texts, references, strict=True)])
+        for rule in (exact_match, f1)
     )
+    no_answer = None
+    if found.no_answer is not None and not has.all():
+        chances = np.where(np.array([bool(text) for text in found.texts]), 1 / (1 + np.exp(-found.no_answer)), 2.0)
+        no_answer = score_no_answer(exact, overlap, chances, has)
+    kept = has if has.any() else ~has
+    return Scores(100 * float(exact[kept].mean()), 100 * float(overlap[kept].mean()), int(kept.sum()), no_answer)
+
+
+def criterion(scores: Mapping[str, Any]) -> float:
+    """What a reader is chosen by: its F1, over all questions where some have no answer."""
+    return float(scores["no_answer"]["best_f1"] if "no_answer" in scores else scores["f1"])
 
 
 def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
@@ -51,22 +71,35 @@ def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
     return batches
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """The best answer to every question of a feed."""
+
+    texts: list[str]
+    """Empty where question or passage has no token."""
+    no_answer: NDArray[np.float64] | None
+    """Log-odds that there is none, where the network has them."""
+
+
 @torch.no_grad()
-def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> list[str]:
-    """The best answer to every question, as text; empty where question or passage has no token."""
+def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> Predicted:
+    """Answer every question of the feed."""
     encoded = feed.encoded
     batches = in_order(encoded, batch_size)
     training = network.training
     network.eval()
-    spans = []
+    spans, odds = [], []
     for _, batch in feed.batches(batches):
         pointers = network(feed.fill(batch))
         start, end, _ = top_spans(pointers.log_p1, pointers.log_p2, batch.context_lengths, max_length, 1)
         spans.append(torch.cat([start, end], 1))
+        odds.append(torch.zeros(len(start)) if pointers.no_answer is None else pointers.no_answer.float().cpu())
     network.train(training)
-    answers = [""] * len(encoded)
+    texts, log_odds = [""] * len(encoded), np.zeros(len(encoded))
     if spans:
-        for i, (start, end) in zip(np.concatenate(batches).tolist(), torch.cat(spans).tolist(), strict=True):
+        order = np.concatenate(batches)
+        log_odds[order] = torch.cat(odds).double().numpy()
+        for i, (start, end) in zip(order.tolist(), torch.cat(spans).tolist(), strict=True):
             starts, ends = encoded.spans(i)
-            answers[i] = encoded.passage(i)[starts[start] : ends[end]]
-    return answers
+            texts[i] = encoded.passage(i)[starts[start] : ends[end]]
+    return Predicted(texts, log_odds if network.pointer.no_answer is not None else None)

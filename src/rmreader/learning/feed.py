@@ -6,7 +6,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from rmreader.data.encoded import Encoded
 from rmreader.learning.extras import Extras
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
+
+if TYPE_CHECKING:
+    from rmreader.learning.teacher import Teacher
 
 _AHEAD = 4  # batches in the making
 
@@ -35,8 +38,10 @@ class Feed:
         max_context: int | None = None,
         extras: Extras | None = None,
         keep: bool = True,
+        teacher: Teacher | None = None,
     ) -> None:
         """``keep``: tags and contextual vectors that ``extras`` computes for these data are kept on disk."""
+        self.teacher = teacher
         self.encoded, self.device, self.pad, self.max_context = encoded, device, pad, max_context
         self._more = extras.of(encoded, keep, repeat_shapes=pad is not None) if extras is not None else None
         table = lexicon.look_up(encoded.vocabulary)
@@ -79,6 +84,8 @@ class Feed:
             offset=offset,
             letters=None if self.pad is None else list_letters(self._rows.lengths[rows]),
         )
+        if self.teacher is not None:
+            batch = self.teacher.attach(batch, index)
         pin = self.device.type == "cuda"
         return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))
 

@@ -1,4 +1,4 @@
-"""The objectives of the paper, Eq. 7-11: pure functions of the pointers' log-probabilities and of the rewards.
+"""The objectives of the paper, Eq. 7-11, and two of its sequels': pure functions of log-probabilities and rewards.
 
 Gradients flow through log p alone: spans, rewards and weights are constants of a step.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from rmreader.model.masking import masked_log_softmax
 
 
 class Span(NamedTuple):
@@ -31,8 +34,35 @@ def log_prob(log_p1: Tensor, log_p2: Tensor, span: Span) -> Tensor:
 
 
 def ml_loss(log_p1: Tensor, log_p2: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    """Maximum likelihood, Eq. 7, as the mean over the batch."""
-    return -log_prob(log_p1, log_p2, Span(start, end)).mean()
+    """Maximum likelihood, Eq. 7, as the mean over the batch; a question without an answer (-1) adds nothing."""
+    answered = start >= 0
+    log_p = log_prob(log_p1, log_p2, Span(start.clamp_min(0), end.clamp_min(0)))
+    return -torch.where(answered, log_p, 0.0).mean()
+
+
+def no_answer_loss(log_odds: Tensor, start: Tensor) -> Tensor:
+    """−log p(none) where there is no answer, −log(1 − p(none)) where there is one; mean over the batch.
+
+    With ``ml_loss`` it is the loss of one softmax over all spans and "none": where there is an answer,
+    −log [e^(span) / (e^z + Z₁·Z₂)] = −log p(A) − log(1 − p(none)).
+    """
+    return F.softplus(torch.where(start >= 0, log_odds, -log_odds)).mean()
+
+
+def teacher_loss(log_p: Tensor, log_q: Tensor, context: Tensor, answered: Tensor, temperature: float) -> Tensor:
+    """KL(q‖p) of a pointer's log p [B, m] from the teacher's log q, both at a temperature, times its square.
+
+    Mean over the batch; questions without an answer add nothing: neither was taught to point there.
+    """
+    p = masked_log_softmax(log_p / temperature, context, dim=1)
+    q = masked_log_softmax(log_q / temperature, context, dim=1)
+    divergence = torch.where(context, q.exp() * (q - p), 0.0).sum(1)
+    return temperature**2 * torch.where(answered, divergence, 0.0).mean()
+
+
+def teacher_no_answer_loss(log_odds: Tensor, taught: Tensor) -> Tensor:
+    """Cross-entropy of p(none) from the teacher's, both as log-odds [B]; mean over the batch."""
+    return F.binary_cross_entropy_with_logits(log_odds, taught.sigmoid())
 
 
 def sample_top_k(starts: Tensor, ends: Tensor, scores: Tensor, noise: Tensor) -> tuple[Span, Span]:

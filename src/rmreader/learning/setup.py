@@ -22,6 +22,7 @@ from rmreader.learning.feed import Feed
 from rmreader.learning.log import say
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
+from rmreader.learning.teacher import teach
 from rmreader.model.network import Network
 from rmreader.text.lexicon import Lexicon
 
@@ -68,7 +69,7 @@ def prepare(
         raise UserError(f"{dev_path}: has no question to report scores on; leave --dev out, or mend the file.")
     if not len(encoded):
         raise UserError(f"{train_path}: has no question to learn from; check it: rmreader data check.")
-    learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training))
+    learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training), recipe.network.no_answer)
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
@@ -85,9 +86,14 @@ def prepare(
         if network.contextual is not None and not part(weights, "contextual."):
             # from a reader with frozen vectors: their encoder begins as it is
             weights |= {f"contextual.{name}": tensor for name, tensor in network.contextual.state_dict().items()}
+        fresh = part(network.state_dict(), "pointer.no_answer.")  # a reader without the logit starts it at random
+        weights = {f"pointer.no_answer.{name}": tensor for name, tensor in fresh.items()} | weights
         readerfolder.load_weights(network, weights, f"training.init={recipe.training.init}")
     if not found:
         outfolder.record(out, recipe, lexicon, train_sha256)
+    teacher = None
+    if recipe.training.teacher:
+        teacher = teach(recipe.training.teacher, learned, recipe.training.max_context, device, cache_dir)
     graphs = device.type == "cuda" and recipe.training.graphs
     pad = Padding(**_SHAPES, characters=lexicon.max_characters) if graphs else None
     reinforced = recipe.training.objective != "ml"
@@ -97,7 +103,7 @@ def prepare(
         device=device,
         lexicon=lexicon,
         network=network.to(device),
-        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, extras),
+        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, extras, teacher=teacher),
         selection=Feed(held, lexicon, device, extras=extras) if held else None,
         dev=Feed(dev, lexicon, device, extras=extras) if dev else None,
         rewards=rewards_of(learned, recipe).to(device) if reinforced else None,

@@ -18,7 +18,8 @@ from rmreader.learning import objectives
 from rmreader.learning.objectives import Span
 from rmreader.learning.rewards import Rewards
 from rmreader.learning.schedule import average_weight, rate_at
-from rmreader.model.network import Network
+from rmreader.model.masking import true_steps
+from rmreader.model.network import Network, Pointers
 from rmreader.model.spans import top_spans
 
 BASIC = ("bad", "loss", "ml", "gradient", "entropy_start", "entropy_end")
@@ -33,6 +34,8 @@ class Learner:
         self.network = network.train()
         self.reinforced = recipe.training.objective != "ml"
         self.measures = BASIC + (REINFORCED if self.reinforced else ())
+        self.measures += ("no_answer",) if recipe.network.no_answer else ()
+        self.measures += ("teacher",) if recipe.training.teacher else ()
         device = next(network.parameters()).device
         self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ² of ML and of reinforcement
         self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
@@ -68,7 +71,7 @@ class Learner:
         bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=bf16):
             pointers = self.network(batch)
-        loss, measures = self._loss(batch, pointers.log_p1.float(), pointers.log_p2.float())
+        loss, measures = self._loss(batch, pointers)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None], foreach=True)
         bad = (~(loss.isfinite() & norm.isfinite())).float()
@@ -80,18 +83,41 @@ class Learner:
         measures |= {"bad": bad, "loss": loss, "gradient": norm}
         return {"measures": torch.stack([measures[name].detach().float() for name in self.measures])}
 
-    def _loss(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss(self, batch: Batch[Tensor], pointers: Pointers) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.start is not None
         assert batch.end is not None
+        training, log_p1, log_p2 = self.recipe.training, pointers.log_p1.float(), pointers.log_p2.float()
         ml = objectives.ml_loss(log_p1, log_p2, batch.start, batch.end)
         measures = {"ml": ml, "entropy_start": _entropy(log_p1), "entropy_end": _entropy(log_p2)}
+        if pointers.no_answer is not None:
+            measures["no_answer"] = objectives.no_answer_loss(pointers.no_answer.float(), batch.start)
+            ml = ml + training.no_answer_weight * measures["no_answer"]
+        if training.teacher:
+            measures["teacher"] = self._teach(batch, pointers)
+            ml = (1 - training.teacher_weight) * ml + training.teacher_weight * measures["teacher"]
         if not self.reinforced:
             return ml, measures
         rl, more = self._reinforce(batch, log_p1, log_p2)
-        training = self.recipe.training
         if training.task_weights == "fixed":
             return ml + training.reward_weight * rl, measures | more
         return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures | more
+
+    def _teach(self, batch: Batch[Tensor], pointers: Pointers) -> Tensor:
+        """How far the student is from its teacher, in the same terms as from the references."""
+        assert batch.start is not None
+        assert batch.taught_start is not None
+        assert batch.taught_end is not None
+        training, answered = self.recipe.training, batch.start >= 0
+        context = true_steps(batch.context_lengths, batch.context.shape[1])
+        loss = torch.zeros((), device=self._device)
+        for own, taught in ((pointers.log_p1, batch.taught_start), (pointers.log_p2, batch.taught_end)):
+            parts = own.float(), taught.float(), context, answered
+            loss = loss + objectives.teacher_loss(*parts, training.teacher_temperature)
+        if pointers.no_answer is not None and batch.taught_no_answer is not None:
+            taught_odds = batch.taught_no_answer.float()
+            odds_loss = objectives.teacher_no_answer_loss(pointers.no_answer.float(), taught_odds)
+            loss = loss + training.no_answer_weight * odds_loss
+        return loss
 
     def _reinforce(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. 9 or 10 on one sample a question."""

@@ -26,7 +26,7 @@ from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
 from rmreader.errors import UserError
 from rmreader.learning import checkpoint, readerfolder
-from rmreader.learning.evaluate import Scores, evaluate
+from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.log import Log, Show, live, read_log, rewind, say
 from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
@@ -258,11 +258,11 @@ class Run:
         """Score the kept weights on the held-out articles, decide by it, and log what was learned since last time."""
         self._read()
         state, training = self.state, self.recipe.training
-        scores: dict[str, dict[str, float]] = {}
+        scores: dict[str, dict[str, Any]] = {}
         improved = True  # without held-out articles the last weights are the ones to keep
         if self.setup.selection is not None:
             scores["selection"] = self._score(self.setup.selection)
-            f1 = scores["selection"]["f1"]
+            f1 = criterion(scores["selection"])
             state.selection, improved, state.ended = judge(state.selection, f1, state.step, training)
         if self.curve and self.setup.dev is not None:
             scores["dev"] = self._score(self.setup.dev)
@@ -276,8 +276,8 @@ class Run:
             state.selected = scores
             self._keep(self.learner.kept.state_dict(), scores)
 
-    def _score(self, feed: Any) -> dict[str, float]:
-        return dataclasses.asdict(evaluate(self.learner.kept, feed, self.recipe.decoding.max_length))
+    def _score(self, feed: Any) -> dict[str, Any]:
+        return evaluate(self.learner.kept, feed, self.recipe.decoding.max_length).tree()
 
     def _keep(
         self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]], fitted: dict[str, Any] | None = None
@@ -323,7 +323,7 @@ class Run:
             about = json.loads((self.out / "best" / readerfolder.MANIFEST).read_text(encoding="utf-8"))
             fitted = {key: about[key] for key in ("temperature", "calibration") if key in about}  # if ended before
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
-            scores = {**self.state.selected, "dev": dataclasses.asdict(dev)}
+            scores = {**self.state.selected, "dev": dev.tree()}
             if about["scores"] != scores:  # else it ended before, and its reader stays as it is
                 self._keep(network.state_dict(), scores, fitted)
             say(f"{self.out / 'best'}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")

@@ -24,6 +24,7 @@ class Pointers:
     log_p1: Tensor  # [B, m]
     log_p2: Tensor  # [B, m]
     rounds: list[Round] = field(default_factory=list)  # E and B of every block, where asked for
+    no_answer: Tensor | None = None  # [B]: log-odds that the passage holds no answer, where the network has them
 
 
 class Network(nn.Module):
@@ -51,5 +52,5 @@ class Network(nn.Module):
         contextual = None if self.contextual is None else self.contextual(batch)
         V, U = self.encoder(batch, question, context, contextual)
         R, rounds = self.aligner(U, V, context, question)
-        log_p1, log_p2 = self.pointer(R, V, context, question)
-        return Pointers(log_p1, log_p2, rounds if keep_attention else [])
+        log_p1, log_p2, no_answer = self.pointer(R, V, context, question)
+        return Pointers(log_p1, log_p2, rounds if keep_attention else [], no_answer)
