@@ -67,3 +67,50 @@ def check(
             typer.echo(problem)
     if report.problems:
         raise typer.Exit(1)
+
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="File to write, in SQuAD's layout 2.0 (.json, .json.gz).")]
+Seed = Annotated[int, typer.Option(help="Seed of every choice.", min=0)]
+
+
+@data.command()
+def negatives(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A SQuAD-format file to learn from.")],
+    out: Out,
+    near: Annotated[float, typer.Option(help="Share of questions asked of another paragraph of their article.")] = 0.3,
+    far: Annotated[float, typer.Option(help="Share of questions asked of a paragraph of another article.")] = 0.1,
+    seed: Seed = 1,
+) -> None:
+    """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer."""
+    from rmreader.data.negatives import with_negatives
+    from rmreader.data.squad import read_squad
+    from rmreader.data.write import write_squad
+    from rmreader.files import file_to_write
+
+    real = file_to_write(out, file)
+    before = read_squad(file)
+    after = with_negatives(before, near, far, seed)
+    write_squad(after.articles, real)
+    counts = [sum(1 for _ in dataset.questions()) for dataset in (before, after)]
+    typer.echo(f"{out}: {counts[1]:,} questions, {counts[1] - counts[0]:,} of them new.")
+
+
+@data.command()
+def cloze(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Prose: '= Title =', then its paragraphs.")],
+    out: Out,
+    per_thousand: Annotated[float, typer.Option(help="At most so many questions per thousand words.", min=0)] = 30,
+    workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+    seed: Seed = 1,
+) -> None:
+    """Make questions by rule from plain prose, to pretrain a reader on."""
+    from rmreader.data.cloze import cloze_files
+    from rmreader.data.write import write_squad
+    from rmreader.files import file_to_write
+
+    real = file_to_write(out, *files)
+    articles = cloze_files(files, seed, per_thousand, workers)
+    write_squad(articles, real)
+    made = [question for article in articles for paragraph in article.paragraphs for question in paragraph.questions]
+    none = sum(question.impossible for question in made)
+    typer.echo(f"{out}: {len(made):,} questions, {none:,} of them without an answer, from {len(articles):,} articles.")

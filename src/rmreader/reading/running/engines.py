@@ -206,10 +206,10 @@ def _plugged(folder: Folder, lexicon: Lexicon, obstacle: str | None) -> Engine:
     """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room after this one."""
     from importlib.metadata import entry_points
 
-    (found,) = entry_points(group="rmreader.engines", name="torch")
     try:
+        found = next(iter(entry_points(group="rmreader.engines", name="torch")))
         engine: Engine = found.load()(folder, lexicon)
-    except ImportError:
+    except (ImportError, StopIteration):  # no torch, or rmreader itself is not installed
         why = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
         raise UserError(f"{folder.path}: {why} needs torch; pip install 'rmreader[train]'.") from None
     return engine

@@ -1,0 +1,117 @@
+"""Questions that a passage does not answer, made from real ones: each beside the paragraph nearest to it by BM25 that
+does not hold its answer, of its own article or of another."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.data.squad import Article, Dataset, Paragraph, Question
+
+_WORD = re.compile(r"\w+")
+_K1, _B = 1.2, 0.75  # BM25's usual constants
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text as BM25 compares them: lower-cased, a plural's s left out."""
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in _WORD.findall(text.lower())]
+
+
+class Nearest:
+    """BM25 over a list of texts."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        counts = [Counter(words_of(text)) for text in texts]
+        lengths = np.array([count.total() for count in counts], np.float64)
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for row, count in enumerate(counts):
+            for word in count:
+                rows[word].append(row)
+        norm = _K1 * (1 - _B + _B * lengths / max(1.0, lengths.mean() if len(lengths) else 1.0))
+        self.size = len(counts)
+        self._weights: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        for word, at in rows.items():
+            found = np.array(at)
+            idf = np.log(1 + (self.size - len(at) + 0.5) / (len(at) + 0.5))
+            often = np.array([counts[row][word] for row in at], np.float64)
+            self._weights[word] = found, idf * often * (_K1 + 1) / (often + norm[found])
+
+    def scores(self, query: str) -> NDArray[np.float64]:
+        """BM25 of every text."""
+        scores = np.zeros(self.size)
+        for word in set(words_of(query)):
+            if word in self._weights:
+                rows, weights = self._weights[word]
+                scores[rows] += weights
+        return scores
+
+    def best(self, query: str, k: int) -> list[int]:
+        """The k nearest texts, nearest first."""
+        scores = self.scores(query)
+        if k < self.size:
+            chosen = np.argpartition(-scores, k)[:k]
+            return [int(row) for row in chosen[np.argsort(-scores[chosen], kind="stable")]]
+        return [int(row) for row in np.argsort(-scores, kind="stable")]
+
+
+def holds(passage: str, question: Question) -> bool:
+    """Whether any answer that people gave is in the passage, word for word."""
+    text = f" {' '.join(_WORD.findall(passage.lower()))} "
+    return any(f" {' '.join(_WORD.findall(answer.text.lower()))} " in text for answer in question.answers)
+
+
+def negatives(
+    dataset: Dataset, share: float, where: Literal["article", "elsewhere"], seed: int = 1, nearest: int = 5
+) -> Iterator[tuple[int, str, Question]]:
+    """For a share of the answered questions: their article's number, a passage that does not answer, the question.
+
+    The passage is one of the ``nearest`` by BM25 that do not hold the answer, the nearest most often.
+    """
+    draw = np.random.default_rng((seed, ("article", "elsewhere").index(where)))
+    contexts = [[paragraph.context for paragraph in article.paragraphs] for article in dataset.articles]
+    flat = [(number, context) for number, texts in enumerate(contexts) for context in texts]
+    everywhere = Nearest(context for _, context in flat) if where == "elsewhere" else None
+    for number, article in enumerate(dataset.articles):
+        asked = [(p, q) for p in article.paragraphs for q in p.questions if q.answers and draw.random() < share]
+        within = Nearest(contexts[number]) if everywhere is None else None
+        for paragraph, question in asked:
+            if within is not None:
+                found = [contexts[number][row] for row in within.best(question.text, nearest + 3)]
+            else:
+                assert everywhere is not None
+                rows = everywhere.best(question.text, 8 * nearest)
+                found = [flat[row][1] for row in rows if flat[row][0] != number]
+            others = [text for text in found if text != paragraph.context and not holds(text, question)][:nearest]
+            if others:
+                yield number, others[min(int(draw.geometric(0.5)) - 1, len(others) - 1)], question
+
+
+def with_negatives(dataset: Dataset, near: float = 0.3, far: float = 0.1, seed: int = 1) -> Dataset:
+    """The data set with a share of its questions asked once more where they are not answered.
+
+    All of a question's negatives are put into its own article, so that an article that is held out is held out whole.
+    """
+    more: defaultdict[int, defaultdict[str, list[Question]]] = defaultdict(lambda: defaultdict(list))
+    kinds: Sequence[tuple[float, Literal["article", "elsewhere"]]] = ((near, "article"), (far, "elsewhere"))
+    for share, where in kinds:
+        for number, context, question in negatives(dataset, share, where, seed) if share > 0 else ():
+            more[number][context].append(Question(f"{question.id}-{where}", question.text, (), impossible=True))
+    articles = [_joined(article, more[number]) for number, article in enumerate(dataset.articles)]
+    return dataclasses.replace(dataset, articles=tuple(articles))
+
+
+def _joined(article: Article, more: defaultdict[str, list[Question]]) -> Article:
+    """The article with more questions, in paragraphs it has and in ones it has not."""
+    own = {paragraph.context for paragraph in article.paragraphs}
+    paragraphs = [
+        dataclasses.replace(paragraph, questions=(*paragraph.questions, *more.get(paragraph.context, ())))
+        for paragraph in article.paragraphs
+    ]
+    added = [Paragraph(context, tuple(questions)) for context, questions in more.items() if context not in own]
+    return Article(article.title, (*paragraphs, *added))
