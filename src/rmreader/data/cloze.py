@@ -173,7 +173,7 @@ class _Article:
     ) -> tuple[int, tuple[Reference, ...]] | None:
         """The other paragraph that shares the rarest clues, at least two, and the answer there; or one without it."""
         shared: defaultdict[int, float] = defaultdict(float)
-        for word in clues:
+        for word in sorted(clues):  # so that sums, and with them ties, are the same in every process
             for other in self.holding.get(word, ()):
                 if other != number:
                     shared[other] += len(self.holding[word]) ** -0.5

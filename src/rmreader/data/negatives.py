@@ -108,10 +108,9 @@ def with_negatives(dataset: Dataset, near: float = 0.3, far: float = 0.1, seed: 
 
 def _joined(article: Article, more: defaultdict[str, list[Question]]) -> Article:
     """The article with more questions, in paragraphs it has and in ones it has not."""
-    own = {paragraph.context for paragraph in article.paragraphs}
     paragraphs = [
-        dataclasses.replace(paragraph, questions=(*paragraph.questions, *more.get(paragraph.context, ())))
+        dataclasses.replace(paragraph, questions=(*paragraph.questions, *more.pop(paragraph.context, ())))
         for paragraph in article.paragraphs
     ]
-    added = [Paragraph(context, tuple(questions)) for context, questions in more.items() if context not in own]
+    added = [Paragraph(context, tuple(questions)) for context, questions in more.items()]
     return Article(article.title, (*paragraphs, *added))

@@ -67,7 +67,7 @@ def teach(
 
 
 def distributions(
-    readers: Sequence[Path], learned: Encoded, max_context: int, device: torch.device, batch_size: int = 64
+    readers: Sequence[Path], learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
 ) -> dict[str, NDArray[Any]]:
     """The members' mean p1, p2 and p(none), as logarithms and log-odds, the questions' words end to end."""
     lengths = windows(learned, np.arange(len(learned)), max_context)[1]
