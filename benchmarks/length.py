@@ -15,7 +15,7 @@ from pathlib import Path
 from _reader import arguments, reader_folder, show, texts
 
 from rmreader import Reader
-from rmreader.reading.answering.windows import windows
+from rmreader.reading.answering.portions import portions
 from rmreader.text.tokens import tokenize
 
 LENGTHS = (50, 75, 100, 150, 200, 250, 300, 320, 340, 360, 400, 500, 600, 800, 1000, 1500, 2000, 3000, 4000)
@@ -32,7 +32,7 @@ def main() -> None:
     for words in LENGTHS:
         question, passage = texts(options.data if words < 400 else "", words, 1)[0]
         tokens = len(tokenize(passage))
-        count = len(windows(tokens, reader.max_length))
+        count = len(portions(tokens, reader.max_length, reader.window))
         reader.ask(question, passage)
         seconds = []
         for _ in range(options.repeats):

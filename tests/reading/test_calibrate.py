@@ -13,57 +13,64 @@ import pytest
 from rmreader.config import Inputs, NetworkConfig, Recipe, Training
 from rmreader.errors import UserError
 from rmreader.learning.readerfolder import make_network, write_reader
+from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.calibrate import calibrate, fit, held_out, questions_of
+from rmreader.reading.answering.decode import best_spans, overlaps, span_scores
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.answering.spans import best_spans, overlaps, span_scores
+from rmreader.reading.running.engines import Scores
 from rmreader.text.lexicon import Lexicon
 
 PASSAGE = "Denver won."
 
 
-def known(reader: Reader, count: int, right: float) -> list[tuple[str, str, list[str]]]:
+def known(reader: Reader, count: int, right: float) -> list[Row]:
     """Questions of which the reader gets that share right, because its own answers are the references."""
     rows = []
     for number in range(count):
         question = f"Which team was number {number}?"
         own = reader.ask(question, PASSAGE)[0].text
-        rows.append((question, PASSAGE, [own if number < right * count else "none of these"]))
+        rows.append(Row(str(number), question, PASSAGE, (own if number < right * count else "none of these",)))
     return rows
 
 
-def test_the_temperature_that_made_the_answers_is_found_again() -> None:
+def test_the_temperature_that_made_the_answers_is_found_again(reader: Reader) -> None:
     random, true = np.random.default_rng(5), 2.0
-    passage = " ".join(f"w{k}" for k in range(12))
-    spreads, known = [], []
+    passage = " ".join("bcdefghijklm")
+    logits, known = [], []
     for _ in range(1500):
-        grid = span_scores(*(random.normal(0, 3, (2, 12))), 3)
-        (start,), (end,), _ = best_spans(grid, 1)
+        logits.append(Scores(*random.normal(0, 3, (2, 12))))
+        grid = span_scores(logits[-1].start, logits[-1].end, 3)
         real = np.isfinite(grid)
         p = np.exp(grid[real] / true)
         drawn = random.choice(np.flatnonzero(real.ravel()), p=p / p.sum())
         first, more = divmod(int(drawn), grid.shape[1])
         words = passage.split()
-        known.append(("?", passage, [" ".join(words[first : first + more + 1])]))
-        spreads.append((" ".join(words[start : end + 1]), grid[real], overlaps(0, grid.shape, start, end)[real]))
+        known.append(Row("", "?", passage, (" ".join(words[first : first + more + 1]),)))
 
     class Sampled:
-        def spreads(self, pairs: Any) -> Any:
-            return iter(spreads)
+        def read_many(self, pairs: Any, batch_size: int) -> Any:
+            return (one for one, _ in zip(logits, pairs, strict=True))
 
-    found = fit(Sampled(), known)  # type: ignore[arg-type]
+    found = fit(Reader(reader.folder, Sampled(), max_length=3), known)  # type: ignore[arg-type]
     assert found.temperature == pytest.approx(true, rel=0.1)
     assert found.error_after < 0.03 < found.error_before
 
 
 def test_a_confidence_is_the_overlap_to_expect_over_all_spans(reader: Reader) -> None:
     question, passage = "Which team?", "Denver Broncos won the game."
-    for text, scores, shares in reader.spreads([(question, passage)]):
-        assert shares.max() == 1.0  # of the answer with itself
-        assert len(scores) == len(shares) == 6 * 7 // 2
-        answer = reader.ask(question, passage)[0]
-        assert answer.text == text
-        p = np.exp((scores - scores.max()) / reader.temperature)
-        assert answer.confidence == pytest.approx(float(p @ shares / p.sum()), rel=1e-9)
+    (asked,) = reader.read([Row("", question, passage)])
+    assert asked.spans is not None
+    assert asked.confidence is not None
+    (start,), (end,), _ = best_spans(asked.spans, 1)
+    real = np.isfinite(asked.spans)
+    scores, shares = asked.spans[real], overlaps(0, asked.spans.shape, start, end)[real]
+    assert shares.max() == 1.0  # of the answer with itself
+    assert len(scores) == len(shares) == 6 * 7 // 2
+    answer = reader.ask(question, passage)[0]
+    for temperature in (0.5, reader.temperature, 3.0):
+        p = np.exp((scores - scores.max()) / temperature)
+        assert asked.confidence(temperature) == pytest.approx(float(p @ shares / p.sum()), rel=1e-9)
+    assert answer.confidence == asked.confidence(reader.temperature)
 
 
 def test_it_is_kept_in_the_folder_and_used(folder: Path, reader: Reader, tmp_path: Path) -> None:
@@ -79,9 +86,22 @@ def test_it_is_kept_in_the_folder_and_used(folder: Path, reader: Reader, tmp_pat
     assert [path.name for path in copy.iterdir() if path.name.startswith(".")] == []
 
 
+def test_any_of_the_references_makes_an_answer_right(reader: Reader, tmp_path: Path) -> None:
+    rows = known(reader, 20, 0.5)
+    several = [Row(row.id, row.question, row.passage, ("something else", *row.references, "other")) for row in rows]
+    assert fit(reader, several) == fit(reader, rows)
+    answers = [{"text": text, "answer_start": PASSAGE.index(text)} for text in ("Denver", "won", "Denver won")]
+    tree = {"data": [{"title": "t", "paragraphs": [{"context": PASSAGE, "qas": [
+        {"id": "a", "question": "Who?", "answers": answers},
+        {"id": "b", "question": "Why?", "answers": [], "is_impossible": True},
+    ]}]}]}  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps(tree))
+    assert [row.references for row in questions_of(tmp_path / "x.json")] == [("Denver", "won", "Denver won")]
+
+
 def test_nothing_to_fit_on_is_said(reader: Reader) -> None:
     with pytest.raises(UserError, match="needs questions with answers"):
-        fit(reader, [("", "", ["x"])])
+        fit(reader, [Row("", "", "", ("x",))])
 
 
 def test_held_out_articles_are_those_the_recipe_held_out(
@@ -106,7 +126,7 @@ def test_held_out_articles_are_those_the_recipe_held_out(
         if count:
             held = list(held_out(made, train))
             assert len(held) == count
-            assert {question for question, _, _ in held} < {f"Who is {k}?" for k in range(10)}
+            assert {row.question for row in held} < {f"Who is {k}?" for k in range(10)}
             origin = {"trained_on": "other.json", "trained_on_sha256": "0" * 64}
             write_reader(made, make_network(recipe, lexicon).state_dict(), lexicon, recipe, {}, origin)
             with pytest.raises(UserError, match=r"not the file .* other.json"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rmreader.config import Inputs
 from rmreader.learning.engine import TorchEngine
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.spans import log_softmax
+from rmreader.reading.answering.decode import log_softmax
 from rmreader.reading.running.engines import OnnxEngine, Pace, Pair
 from rmreader.reading.running.graph import quantise, reader_graph
 from rmreader.reading.running.inputs import character_graph

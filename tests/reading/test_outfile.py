@@ -10,10 +10,10 @@ import pytest
 
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, folder_to_write, write_whole
+from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.export import export_onnx, shrink
 from rmreader.reading.files.predict import predict
-from rmreader.reading.files.rows import Row
 
 ROWS = [Row("a", "Who?", "Ada wrote it.")]
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from rmreader.errors import UserError
+from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.predict import Summary, predict
-from rmreader.reading.files.rows import BadRow, Columns, Row, read_rows
+from rmreader.reading.files.rows import BadRow, Columns, read_rows
 
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},

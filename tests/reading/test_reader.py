@@ -6,7 +6,10 @@ import dataclasses
 import json
 import math
 import os
+import pickle
 import random
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,10 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Answer
+from rmreader.readers.folder import SHIPPED
+from rmreader.reading.answering.answers import Answer, Row
 from rmreader.reading.answering.asked import Asked, Decoding
+from rmreader.reading.answering.decode import log_softmax, span_scores
+from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
-from rmreader.reading.answering.spans import log_softmax, span_scores
 from rmreader.reading.running.engines import Pair, Scores
 from rmreader.reading.running.inputs import WordInputs
 from rmreader.text.lexicon import Lexicon
@@ -220,15 +225,15 @@ def test_the_best_places_of_all_windows_are_read_once_more_as_one_text(windowed:
 
 
 def test_what_is_read_again_stands_around_the_highest_logits() -> None:
-    asked = Asked("Who?", " ".join(f"w{k}" for k in range(900)), Decoding(5, window=1))
-    assert len(asked.windows) > 3
+    asked = Asked(Row("", "Who?", " ".join(f"w{k}" for k in range(900))), Decoding(5, window=1))
+    assert len(asked.portions) > 3
     peaks = {100: 9.0, 500: 8.0, 880: 7.0}  # by token of the passage
-    for window in asked.windows:
-        m = window.end - window.begin
+    for portion in asked.portions:
+        m = portion.end - portion.begin
         start, end = np.zeros(m, np.float32), np.zeros(m, np.float32)
         for place, height in peaks.items():
-            if window.begin <= place < window.end:
-                start[place - window.begin] = end[place - window.begin] = height
+            if portion.begin <= place < portion.end:
+                start[place - portion.begin] = end[place - portion.begin] = height
         asked.add(Scores(start, end))
     assert asked.again
     assert set(peaks) <= set(asked.places.tolist())
@@ -240,6 +245,109 @@ def test_what_is_read_again_stands_around_the_highest_logits() -> None:
     assert asked.spans is not None
     for first, more in zip(*np.nonzero(np.isfinite(asked.spans)), strict=True):
         assert asked.places[first + more] - asked.places[first] == more
+
+
+def test_a_readers_window_is_what_its_recipe_was_trained_on(folder: Path, reader: Reader) -> None:
+    recipe = reader.folder.recipe
+    short = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, max_context=300))
+    trained_on_less = Reader(dataclasses.replace(reader.folder, recipe=short), reader.engine)
+    seen: list[int] = []
+
+    class Watched:
+        def read(self, pair: Pair) -> Scores:
+            seen.append(len(pair.context_words))
+            return reader.engine.read(pair)
+
+        def read_many(self, pairs: Any, batch_size: int) -> Any:
+            return map(self.read, pairs)
+
+    trained_on_less.engine = Watched()  # type: ignore[assignment]
+    trained_on_less.ask(QUESTION, "word " * 350)
+    assert len(seen) == 3  # two portions, and the best of them once more
+    assert max(seen) <= 300
+    assert Reader.load(folder).window == recipe.training.max_context
+    assert Reader.load(folder, window=77).window == 77
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 1, "window": 250, "max_length": 4, "precision": "int8"}])
+def test_a_reader_travels_as_its_name_and_options(folder: Path, options: dict[str, Any], tmp_path: Path) -> None:
+    reader = Reader.load(os.path.relpath(folder), **options)
+    content = pickle.dumps(reader)
+    assert len(content) < 1000
+    script = "import pickle, sys; print(pickle.load(sys.stdin.buffer).ask(*sys.argv[1:]))"
+    words = [sys.executable, "-c", script, QUESTION, PASSAGE]  # another process, in another folder
+    done = subprocess.run(words, input=content, capture_output=True, cwd=tmp_path, check=True, timeout=120)
+    assert done.stdout.decode().strip() == str(reader.ask(QUESTION, PASSAGE))
+    again = pickle.loads(content)
+    assert (again.window, again.max_length) == (reader.window, reader.max_length)
+    both = Ensemble.of([folder, folder], **options)
+    assert pickle.loads(pickle.dumps(both)).ask(QUESTION, PASSAGE) == both.ask(QUESTION, PASSAGE)
+    with pytest.raises(TypeError, match=r"Reader\.load"):
+        pickle.dumps(Reader(reader.folder, reader.engine))
+
+
+def test_a_shipped_reader_travels_by_its_name() -> None:
+    assert b"small" in (content := pickle.dumps(Reader.load("small")))
+    assert str(SHIPPED).encode() not in content
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_ask_many_takes_mappings_and_refuses_nonsense(reader: Reader, both: bool) -> None:
+    (answers,) = reader.ask_many([{"question": QUESTION, "passage" if both else "context": PASSAGE}])
+    assert answers == reader.ask(QUESTION, PASSAGE)
+    for nonsense in (
+        {"question": QUESTION},
+        {"context": PASSAGE},
+        {},
+        "ab",
+        ("q",),
+        ("q", "p", "x"),
+        (1, "p"),
+        5,
+        None,
+    ):
+        with pytest.raises(UserError, match="question"):
+            list(reader.ask_many([nonsense]))  # type: ignore[list-item]
+
+
+def test_candidates_are_different_answers(reader: Reader, windowed: Reader) -> None:
+    for one, passage in ((reader, PASSAGE), (windowed, " ".join(f"{PASSAGE} Paragraph {k}." for k in range(9)))):
+        answers = one.ask(QUESTION, passage, top=5)
+        assert len(answers) == 5
+        for number, answer in enumerate(answers):
+            assert all(answer.end <= other.start or other.end <= answer.start for other in answers[:number])
+        assert answers[0] == one.ask(QUESTION, passage)[0]
+    # where there are not so many, other edges of the same fill up the list
+    assert {answer.text for answer in reader.ask("Who?", "Ada Lovelace", top=3)} == {"Ada", "Lovelace", "Ada Lovelace"}
+
+
+def test_answers_may_be_longer_than_the_recipe_says(folder: Path, reader: Reader) -> None:
+    pair = Pair(QUESTION, PASSAGE, tokenize(QUESTION).words, tokenize(PASSAGE).words)
+    scores = reader.engine.read(pair)
+    for longest in (1, 3, 40):
+        (answer,) = Reader.load(folder, max_length=longest).ask(QUESTION, PASSAGE)
+        best = span_scores(log_softmax(scores.start), log_softmax(scores.end), longest).max()
+        assert answer.score == pytest.approx(best, abs=1e-5)
+        assert len(tokenize(answer.text)) <= longest
+    with pytest.raises(UserError, match="max_length is at most 500"):
+        Reader.load(folder, max_length=501)
+
+
+@given(st.integers(1, 300), st.integers(1, 12), st.randoms())
+@settings(max_examples=20, deadline=None)
+def test_no_answer_reaches_across_a_break(
+    reader: Reader, windowed: Reader, words: int, count: int, shuffler: random.Random
+) -> None:
+    text = " ".join((tokenize(PASSAGE).words * 10)[:words])
+    breaks = sorted(shuffler.randrange(len(text) + 1) for _ in range(count))
+    for one in (reader, windowed):
+        answers = one.ask(QUESTION, text, top=20, breaks=breaks)
+        assert answers
+        starts = tokenize(text).starts.tolist()
+        for answer in answers:
+            inside = {start for start in starts if answer.start <= start < answer.end}
+            sides = {sum(at <= start for at in breaks) for start in inside}
+            assert len(sides) == 1
 
 
 def test_a_book_is_read_in_bounded_memory(reader: Reader) -> None:

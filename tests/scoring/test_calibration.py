@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.scoring.calibration import (
-    expected_calibration_error,
-    expected_share,
-    fit_temperature,
-    log_loss,
-    reliability,
-)
+from rmreader.scoring.calibration import expected_calibration_error, fit_temperature, log_loss, reliability
 
 UNIT = st.floats(0, 1)
 
@@ -21,14 +15,6 @@ UNIT = st.floats(0, 1)
 def softmax_confidence(scores: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     """Probability of each row's highest score."""
     return 1 / np.exp((scores - scores.max(axis=-1, keepdims=True)) / temperature).sum(axis=-1)
-
-
-def test_the_expected_share_is_a_mean_under_the_tempered_softmax() -> None:
-    scores, shares = np.array([2.0, 1.0, -3.0]), np.array([1.0, 0.5, 0.0])
-    for temperature in (0.5, 1.0, 4.0):
-        p = np.exp(scores / temperature) / np.exp(scores / temperature).sum()
-        assert expected_share(scores, shares, temperature) == pytest.approx(p[0] + 0.5 * p[1])
-    assert expected_share(scores + 1e4, shares) == pytest.approx(expected_share(scores, shares))
 
 
 def test_bins_hold_their_answers() -> None:

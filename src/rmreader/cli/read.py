@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +18,8 @@ from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
-    from rmreader.reading.answering.reader import Answer, Reader
-    from rmreader.reading.files.rows import BadRow, Row
+    from rmreader.reading.answering.answers import Answer, Row
+    from rmreader.reading.files.rows import BadRow
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
 
@@ -127,23 +127,23 @@ def evaluate(
     from rmreader.scoring.squad import read_predictions, score
 
     dataset = _warn(read_squad(data))
-    extras: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
     if predictions is not None:
         texts = read_predictions(predictions)
+        result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
     else:
+        from rmreader.reading.answering.evaluate import evaluate as measure
         from rmreader.reading.answering.reader import Reader
 
-        found = dict(_answers(Reader.load(str(model)), dataset))
-        texts = {id: _text(answer, min_confidence) for id, answer in found.items()}
-        extras |= _calibration_errors(dataset, found)
-    result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
+        found = measure(Reader.load(str(model)), dataset, min_confidence, adversarial)
+        result, errors = found.score, {"ece": found.ece, "ece_exact_match": found.ece_exact_match}
     if json:
-        emit_json(dataclasses.asdict(result) | {"skipped": len(dataset.problems)} | extras)
-    else:
-        _show_score(result)
-        if "ece" in extras:
-            errors = f"{extras['ece']:.3f} against F1, {extras['ece_exact_match']:.3f} against exact match"
-            typer.echo(f"expected calibration error: {errors}")
+        emit_json(dataclasses.asdict(result) | {"skipped": len(dataset.problems)} | errors)
+        return
+    _show_score(result)
+    if errors:
+        both = f"{errors['ece']:.3f} against F1, {errors['ece_exact_match']:.3f} against exact match"
+        typer.echo(f"expected calibration error: {both}")
 
 
 def _passage(place: str) -> str:
@@ -167,36 +167,6 @@ def _warn(dataset: Dataset) -> Dataset:
     for sentence in skipped(dataset.problems):
         note(sentence)
     return dataset
-
-
-def _answers(reader: Reader, dataset: Dataset) -> Iterator[tuple[str, Answer | None]]:
-    """The best answer to every question, by id and in file order."""
-    from rmreader.console import progress
-
-    questions = list(dataset.questions())
-    pairs = ((question.text, paragraph.context) for paragraph, question in questions)
-    with progress("reading", total=len(questions), unit="questions") as advance:
-        for (_, question), answers in zip(questions, reader.ask_many(pairs), strict=True):
-            advance(1)
-            yield question.id, answers[0] if answers else None
-
-
-def _text(answer: Answer | None, min_confidence: float) -> str:
-    return answer.text if answer is not None and answer.confidence >= min_confidence else ""
-
-
-def _calibration_errors(dataset: Dataset, found: dict[str, Answer | None]) -> dict[str, float]:
-    """How far the confidences are from the F1 of the answers, which is what they estimate, and from exact match."""
-    from rmreader.scoring.calibration import expected_calibration_error
-    from rmreader.scoring.squad import score_question
-
-    given = [(question, answer) for _, question in dataset.questions() if (answer := found[question.id]) is not None]
-    sure = [answer.confidence for _, answer in given]
-    scores = [score_question(question, {question.id: answer.text}) for question, answer in given]
-    return {
-        "ece": expected_calibration_error(sure, [f1 for _, f1 in scores]),
-        "ece_exact_match": expected_calibration_error(sure, [float(exact) for exact, _ in scores]),
-    }
 
 
 def _show_score(result: Score | AdversarialScore) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -38,12 +35,6 @@ def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: 
     table = reliability(confidence, correct, bins)
     total = sum(b.count for b in table)
     return sum(b.count * abs(b.confidence - b.accuracy) for b in table) / total if total else 0.0
-
-
-def expected_share(scores: Floats, shares: Floats, temperature: float = 1.0) -> float:
-    """The mean of ``shares`` under softmax(scores / temperature): the F1 to expect, where shares are overlaps."""
-    weights = np.exp((np.asarray(scores, np.float64) - np.max(scores)) / temperature)
-    return float(weights @ shares / weights.sum())
 
 
 def log_loss(confidence: ArrayLike, correct: ArrayLike) -> float:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import progress
 from rmreader.errors import UserError
+from rmreader.reading.answering.answers import text_of
 from rmreader.reading.answering.calibrate import questions_of
 from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
-from rmreader.scoring.calibration import expected_calibration_error, expected_share, log_loss, reliability
+from rmreader.scoring.calibration import expected_calibration_error, log_loss, reliability
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies.folders import reader_folders
 from rmreader.studies.report import Report
@@ -73,16 +73,13 @@ def _labels(models: Sequence[str]) -> list[str]:
 
 def judge(model: str, folders: Sequence[Path], data: Path) -> Judged:
     """Ask a reader, or an ensemble of several folders, everything in a file."""
-    known = list(questions_of(data))
     reader = Reader.load(folders[0]) if len(folders) == 1 else Ensemble.of(folders)
     temperatures, rows, right = (1.0, reader.temperature), [], []
-    with progress(f"{model}: {data.name}", total=len(known)) as advance:
-        found = reader.spreads((question, passage) for question, passage, _ in known)
-        for (_, _, references), (text, scores, shares) in zip(known, found, strict=True):
-            if len(scores):
-                rows.append([expected_share(scores, shares, temperature) for temperature in temperatures])
-                right.append((f1(text, references), exact_match(text, references)))
-            advance(1)
+    for asked in reader.read(questions_of(data)):
+        if asked.confidence is not None:
+            rows.append([asked.confidence(temperature) for temperature in temperatures])
+            text = text_of(asked.answers(1))
+            right.append((f1(text, asked.row.references), exact_match(text, asked.row.references)))
     if not rows:
         raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
     before, after = np.array(rows).T

@@ -1,7 +1,8 @@
-"""What a reader gives: answers, and the attention behind them."""
+"""What a reader is asked, and what it gives: answers, and the attention that led to them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.text.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question to answer, as a row of a data set or a file."""
+
+    id: str
+    question: str
+    passage: str
+    references: tuple[str, ...] = ()
+    """The answers people gave."""
+    breaks: tuple[int, ...] = ()
+    """Characters of the passage that no answer reaches across, as where one of several texts in it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +33,18 @@ class Answer:
     start: int
     """First character."""
     end: int
-    """Behind the last character."""
+    """After the last character."""
     score: float
     """log p(A), Eq. 6: comparable between the answers to one question."""
     confidence: float
     """The F1 to expect of this answer, calibrated on held-out articles."""
     sentence: str
     """The sentence around it."""
+
+
+def text_of(answers: Sequence[Answer]) -> str:
+    """The best answer's text as predictions have it: empty where there is no answer."""
+    return answers[0].text if answers else ""
 
 
 @dataclass(frozen=True)

@@ -1,58 +1,56 @@
-"""One question while its passage is being read: in one go, or window by window and then what looked best once more."""
+"""One question while its passage is being read: in one go, or by portions and then what looked best once more."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.answers import Answer, Row
+from rmreader.reading.answering.decode import best_spans, different_spans, f1_to_expect, log_sum, span_scores
+from rmreader.reading.answering.portions import Portion, portions, room
 from rmreader.reading.answering.sentences import sentence_around
-from rmreader.reading.answering.spans import best_spans, log_sum, overlaps, span_scores
-from rmreader.reading.answering.windows import WINDOW, Window, room, windows
 from rmreader.reading.running.engines import Engine, Pair, Scores
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
 
-_CANDIDATES = 40  # spans of a window that may be read again
+_CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How answers are read off: the longest, in tokens; what scores are divided by; how much is read at once."""
+    """How answers are read off: the longest, in tokens; how much is read at once; what scores are divided by."""
 
     max_length: int
+    window: int
     temperature: float = 1.0
-    window: int = WINDOW
 
 
 class Asked:
     """A question and its passage.
 
-    Scores of different windows cannot be compared: the network was only ever taught to choose within one text. So of a
-    passage in several windows, the surroundings of the spans with the highest logits, as many as one window holds, are
+    Scores of different portions cannot be compared: the network was only ever taught to choose within one text. So of a
+    passage in several portions, the surroundings of the spans with the highest logits, as many as one window holds, are
     read once more, as one text. Answers, scores and confidences are those of this last reading.
-
-    The confidence of an answer is the F1 to expect of it: its overlap with every span that may be the right one,
-    weighted by p at the reader's temperature. Doubt about an answer's bounds then costs less than a rival elsewhere.
     """
 
-    def __init__(self, question: str, passage: str, decoding: Decoding) -> None:
-        self.question, self.passage, self.decoding = question, passage, decoding
-        self.question_tokens, self.passage_tokens = tokenize(question), tokenize(passage)
+    def __init__(self, row: Row, decoding: Decoding) -> None:
+        self.row, self.decoding = row, decoding
+        self.question_tokens, self.passage_tokens = tokenize(row.question), tokenize(row.passage)
         if len(self.question_tokens) > MAX_QUESTION:
             raise UserError(
                 f"the question has {len(self.question_tokens):,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
         length = len(self.passage_tokens) if len(self.question_tokens) else 0
         self.places = np.arange(length)  # the tokens of the passage that are being read
-        self.windows = windows(length, decoding.max_length, decoding.window)
+        self.portions = portions(length, decoding.max_length, decoding.window)
         self.spans: NDArray[np.float64] | None = None  # ``span_scores`` of the last reading
         self._read = 0
         self._weight = 0.0  # log Z₁·Z₂, which makes scores log-probabilities
@@ -61,52 +59,58 @@ class Asked:
     @property
     def complete(self) -> bool:
         """Whether there is nothing (more) to read."""
-        return self.spans is not None or not self.windows
+        return self.spans is not None or not self.portions
 
     @property
     def again(self) -> bool:
-        """Whether all windows were read and the last reading is due."""
-        return len(self._best) > 0 and len(self.windows) == 1 and not self.complete
+        """Whether all portions were read and the last reading is due."""
+        return len(self._best) > 0 and len(self.portions) == 1 and not self.complete
 
     def pairs(self) -> Iterator[Pair]:
-        """What is to be read, window by window."""
-        return map(self.pair, self.windows)
+        """What is to be read, portion by portion."""
+        return map(self.pair, self.portions)
 
-    def pair(self, window: Window) -> Pair:
-        """One window to read."""
-        words = self.part(window).words
+    def pair(self, portion: Portion) -> Pair:
+        """One portion to read."""
+        words = self.part(portion).words
         whole = len(words) == len(self.passage_tokens)
-        return Pair(self.question, self.passage if whole else " ".join(words), self.question_tokens.words, words)
+        passage = self.row.passage if whole else " ".join(words)
+        return Pair(self.row.question, passage, self.question_tokens.words, words)
 
-    def part(self, window: Window) -> Tokens:
-        """The tokens of one window."""
-        tokens, here = self.passage_tokens, self.places[window.begin : window.end]
+    def part(self, portion: Portion) -> Tokens:
+        """The tokens of one portion."""
+        tokens, here = self.passage_tokens, self.places[portion.begin : portion.end]
         if len(here) == len(tokens):
             return tokens
         return Tokens([tokens.words[k] for k in here.tolist()], tokens.starts[here], tokens.ends[here])
 
     def add(self, scores: Scores) -> None:
-        """Take in what the engine says about the next window."""
-        window = self.windows[self._read]
+        """Take in what the engine says about the next portion."""
+        portion = self.portions[self._read]
         self._read += 1
-        first = window.first - window.begin
-        own, ends = scores.start[first : window.last - window.begin], scores.end[first:]
+        first = portion.first - portion.begin
+        own, ends = scores.start[first : portion.last - portion.begin], scores.end[first:]
         spans = span_scores(own, ends, self.decoding.max_length)
-        if len(self.windows) > 1:
-            found = zip(*(part.tolist() for part in best_spans(spans, _CANDIDATES)), strict=True)
-            self._best += [(score, window.first + start, window.first + end) for start, end, score in found]
-            if self._read == len(self.windows):
-                self._choose()
+        if self._best or self.row.breaks:  # what is read may have gaps, and no answer has one in it
+            line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
+            to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
+            spans[line[to] - line[: len(spans), None] > reach] = -np.inf
+        if len(self.portions) == 1:
+            self.spans = spans
+            self._weight = log_sum(scores.start) + log_sum(scores.end)
             return
-        if self._best:  # read again, so there may be gaps, and no answer has one in it
-            reach = np.arange(spans.shape[1])
-            to = np.minimum(np.arange(len(spans))[:, None] + reach, len(spans) - 1)
-            spans[self.places[to] - self.places[:, None] > reach] = -np.inf
-        self.spans = spans
-        self._weight = log_sum(scores.start) + log_sum(scores.end)
+        found = zip(*(part.tolist() for part in best_spans(spans, _CANDIDATES)), strict=True)
+        self._best += [(score, portion.first + start, portion.first + end) for start, end, score in found]
+        if self._read == len(self.portions):
+            self._choose()
+
+    def _line(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of these tokens that go up by 1 from each to the next, but by more over a gap or a break."""
+        before = np.searchsorted(self.row.breaks, self.passage_tokens.starts[places], side="right")
+        return np.asarray(places + self.decoding.max_length * before)
 
     def _choose(self) -> None:
-        """Read again what stands around the best spans, until one window is full."""
+        """Read again what is around the best spans, until one window is full."""
         left, chosen = room(self.decoding.max_length, self.decoding.window), np.zeros(len(self.places), bool)
         for _, start, end in sorted(self._best, key=lambda one: (-one[0], one[1:])):
             around = chosen[max(0, start - _AROUND) : end + 1 + _AROUND]
@@ -115,33 +119,30 @@ class Asked:
                 break
             around[:] = True
         self.places, self._read = np.flatnonzero(chosen), 0
-        self.windows = [Window(0, len(self.places), 0, len(self.places))]
+        self.portions = [Portion(0, len(self.places), 0, len(self.places))]
 
     def answers(self, top: int, min_confidence: float = 0.0) -> list[Answer]:
         """The best answers, best first, none surer than the one before it."""
         if self.spans is None:
             return []
         answers: list[Answer] = []
-        weights = np.exp((self.spans - self.spans.max()) / self.decoding.temperature)
-        confidence, every = 1.0, weights.sum()
-        for start, end, score in zip(*(part.tolist() for part in best_spans(self.spans, top)), strict=True):
-            first = max(0, start - self.decoding.max_length + 1)
-            around = weights[first : end + 1]  # all spans that share a word with this one, and a few more
-            confidence = min(confidence, float((overlaps(first, around.shape, start, end) * around).sum() / every))
-            if confidence >= min_confidence:
-                begin = int(self.passage_tokens.starts[self.places[start]])
-                stop = int(self.passage_tokens.ends[self.places[end]])
-                text, sentence = self.passage[begin:stop], sentence_around(self.passage, begin, stop)
-                answers.append(Answer(text, begin, stop, score - self._weight, confidence, sentence))
+        passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
+        for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
+            confidence = min(confidence, f1_to_expect(self.spans, start, end, self.decoding.temperature))
+            if confidence < min_confidence:
+                break
+            begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
+            sentence = sentence_around(passage, begin, stop)
+            answers.append(Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence))
         return answers
 
-    def spread(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The score of every span, and its overlap with the best one."""
+    @property
+    def confidence(self) -> Callable[[float], float] | None:
+        """The best answer's confidence as a function of the temperature; None where there was nothing to read."""
         if self.spans is None:
-            return np.empty(0), np.empty(0)
+            return None
         (start,), (end,), _ = best_spans(self.spans, 1)
-        real = np.isfinite(self.spans)
-        return self.spans[real], overlaps(0, self.spans.shape, int(start), int(end))[real]
+        return partial(f1_to_expect, self.spans, int(start), int(end))
 
 
 def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Iterator[Asked]:
@@ -158,7 +159,7 @@ def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Ite
             yield waiting.popleft()
         waiting[0].add(scores)
         if waiting[0].again:
-            waiting[0].add(engine.read(waiting[0].pair(waiting[0].windows[0])))
+            waiting[0].add(engine.read(waiting[0].pair(waiting[0].portions[0])))
         if waiting[0].complete:
             yield waiting.popleft()
     yield from waiting

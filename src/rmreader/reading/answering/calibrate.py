@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.readers.folder import MANIFEST, find, open_folder
-from rmreader.reading.answering.reader import Reader
-from rmreader.scoring.calibration import expected_calibration_error, expected_share, fit_temperature
+from rmreader.reading.answering.answers import Row, text_of
+from rmreader.reading.answering.reader import Reader, rows_of
+from rmreader.scoring.calibration import expected_calibration_error, fit_temperature
 from rmreader.scoring.squad import f1
 from rmreader.text.vectors import file_sha256
-
-Known = tuple[str, str, Sequence[str]]  # a question, its passage, and the answers people gave
 
 
 @dataclass(frozen=True)
@@ -31,32 +31,30 @@ class Calibration:
     questions: int
 
 
-def fit(reader: Reader, questions: Iterable[Known]) -> Calibration:
+def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
     """The temperature under which the confidences of the best answers have the lowest log loss against their F1."""
-    known = list(questions)
-    spreads: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    sure: list[Callable[[float], float]] = []
     right: list[float] = []
-    found = reader.spreads((question, passage) for question, passage, _ in known)
-    for (_, _, references), (text, scores, shares) in zip(known, found, strict=True):
-        if len(scores):
-            spreads.append((scores, shares))
-            right.append(f1(text, references))
+    for asked in reader.read(rows):
+        if asked.confidence is not None:
+            sure.append(asked.confidence)
+            right.append(f1(text_of(asked.answers(1)), asked.row.references))
     if not right:
         raise UserError("calibration needs questions with answers, and there are none.")
 
     def confidences(temperature: float) -> NDArray[np.float64]:
-        return np.array([expected_share(*spread, temperature) for spread in spreads])
+        return np.array([confidence(temperature) for confidence in sure])
 
     temperature = fit_temperature(confidences, right)
     before, after = (expected_calibration_error(confidences(t), right) for t in (1.0, temperature))
     return Calibration(temperature, before, after, len(right))
 
 
-def calibrate(folder: Path, questions: Iterable[Known], engine: str | None = None) -> Calibration:
+def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> Calibration:
     """Fit a reader's temperature and keep it in its folder."""
     if (shipped := find(folder)) != Path(folder):
         raise UserError(f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy.")
-    found = fit(Reader.load(folder, engine=engine), questions)  # type: ignore[arg-type]
+    found = fit(Reader.load(folder, engine=engine), rows)  # type: ignore[arg-type]
     about = open_folder(folder).about | {
         "temperature": found.temperature,
         "calibration": {"before": found.error_before, "after": found.error_after, "questions": found.questions},
@@ -65,18 +63,15 @@ def calibrate(folder: Path, questions: Iterable[Known], engine: str | None = Non
     return found
 
 
-def questions_of(data: Path) -> Iterator[Known]:
+def questions_of(data: Path) -> list[Row]:
     """The answered questions of a SQuAD-format file."""
-    from rmreader.data.squad import read_squad
-
-    answered = [(paragraph, question) for paragraph, question in read_squad(data).questions() if question.answers]
-    if not answered:
+    rows = [row for row in rows_of(read_squad(data)) if row.references]
+    if not rows:
         raise UserError(f"{data}: it holds no question with an answer, and calibration needs them.")
-    for paragraph, question in answered:
-        yield question.text, paragraph.context, [reference.text for reference in question.answers]
+    return rows
 
 
-def held_out(folder: Path, train: Path) -> Iterator[Known]:
+def held_out(folder: Path, train: Path) -> list[Row]:
     """The answered questions of its training file that a reader's recipe held out, by article."""
     from rmreader.data.encode import encode_file
     from rmreader.data.split import split, split_seed
@@ -91,8 +86,11 @@ def held_out(folder: Path, train: Path) -> Iterator[Known]:
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
         raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")
-    answered = [number for number in range(len(held)) if held.references(number)]
-    if not answered:
+    rows = [
+        Row(str(number), held.question(number), held.passage(number), tuple(held.references(number)))
+        for number in range(len(held))
+        if held.references(number)
+    ]
+    if not rows:
         raise UserError(f"{train}: the articles held out have no question with an answer, and calibration needs them.")
-    for number in answered:
-        yield held.question(number), held.passage(number), held.references(number)
+    return rows

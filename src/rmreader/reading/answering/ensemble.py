@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.reading.answering.decode import log_sum
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.answering.spans import log_sum
 from rmreader.reading.running.engines import Engine, Pair, Rounds, Scores
 from rmreader.scoring.attention import log_attention
 
@@ -27,13 +27,17 @@ class Ensemble(Reader):
     def __init__(self, readers: Sequence[Reader]) -> None:
         if not readers:
             raise UserError("an ensemble needs at least one reader.")
-        super().__init__(readers[0].folder, EnsembleEngine([reader.engine for reader in readers]), readers[0].window)
+        first, engine = readers[0], EnsembleEngine([reader.engine for reader in readers])
+        super().__init__(first.folder, engine, first.window, first.max_length)
         self.temperature = float(np.mean([reader.temperature for reader in readers]))
 
     @classmethod
     def of(cls, names: Iterable[str | Path], **options: Any) -> Ensemble:
         """Load each reader as ``Reader.load`` does, and join them."""
-        return cls([Reader.load(name, **options) for name in names])
+        readers = [Reader.load(name, **options) for name in names]
+        ensemble = cls(readers)
+        ensemble.loaded = ([reader.loaded[0] for reader in readers if reader.loaded], options)
+        return ensemble
 
 
 class EnsembleEngine:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.console import progress
+from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
-from rmreader.readers.folder import Folder, open_folder, reader_names
-from rmreader.reading.answering.answers import Answer, Attention, Explanation
+from rmreader.readers.folder import SHIPPED, Folder, open_folder, reader_names
+from rmreader.reading.answering.answers import Answer, Attention, Explanation, Row
 from rmreader.reading.answering.asked import MAX_QUESTION, Asked, Decoding, read_all
-from rmreader.reading.answering.windows import WINDOW
 from rmreader.reading.running.engines import Engine, make_engine
 from rmreader.scoring.attention import log_attention
 from rmreader.text.lexicon import Lexicon
 
 __all__ = ["MAX_QUESTION", "Answer", "Attention", "Explanation", "Reader"]
+
+MOST_LENGTH = 500  # tokens in an answer: the smallest window is four times as long, and its cost grows with the square
 
 
 class Reader:
@@ -29,9 +33,15 @@ class Reader:
     'Ada Lovelace'
     """
 
-    def __init__(self, folder: Folder, engine: Engine, window: int = WINDOW) -> None:
-        self.folder, self.engine, self.window = folder, engine, window
-        self.max_length = folder.recipe.decoding.max_length
+    loaded: tuple[Any, ...] | None = None
+    """What loads it again, in another process too: names and options."""
+
+    def __init__(
+        self, folder: Folder, engine: Engine, window: int | None = None, max_length: int | None = None
+    ) -> None:
+        self.folder, self.engine = folder, engine
+        self.window = window or folder.recipe.training.max_context
+        self.max_length = max_length or folder.recipe.decoding.max_length
         self.temperature = folder.temperature
 
     @classmethod
@@ -42,75 +52,141 @@ class Reader:
         engine: Literal["onnx", "torch"] | None = None,
         precision: Literal["float", "int8"] | None = None,
         threads: int | None = None,
-        window: int = WINDOW,
+        window: int | None = None,
+        max_length: int | None = None,
     ) -> Reader:
         """Load a shipped reader by name, or any by its folder; several with commas between them as an ensemble.
 
-        Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there
-        are. ``window``: passages of more tokens are read in overlapping windows of this many.
+        Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there are,
+        ``window`` (passages of more tokens are read in overlapping portions) what it was trained on at most
+        (``training.max_context``), and ``max_length``, of an answer in tokens, its recipe's (``decoding.max_length``).
         """
         names = reader_names(name_or_path)
         _one_of("engine", engine, ("onnx", "torch"))
         _one_of("precision", precision, ("float", "int8"))
-        _at_least_one(threads=threads, window=window)
+        _at_least_one(threads=threads, window=window, max_length=max_length)
+        if max_length is not None and max_length > MOST_LENGTH:
+            raise UserError(f"max_length is at most {MOST_LENGTH} tokens, not {max_length:,}.")
+        options: dict[str, Any] = {"engine": engine, "precision": precision, "threads": threads}
+        options |= {"window": window, "max_length": max_length}
         if len(names) > 1:
             from rmreader.reading.answering.ensemble import Ensemble
 
-            return Ensemble.of(names, engine=engine, precision=precision, threads=threads, window=window)
+            return Ensemble.of(names, **options)
         folder = open_folder(names[0])
-        lexicon = Lexicon.load(folder.path)
-        return cls(folder, make_engine(folder, lexicon, engine, precision, threads), window)
+        running = make_engine(folder, Lexicon.load(folder.path), engine, precision, threads)
+        reader = cls(folder, running, window, max_length)
+        shipped = folder.path.resolve().parent == SHIPPED  # which another machine has elsewhere
+        reader.loaded = (folder.path.name if shipped else folder.path.resolve(), options)
+        return reader
 
-    def ask(self, question: str, passage: str, *, top: int = 1, min_confidence: float = 0.0) -> list[Answer]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the name or folder it was loaded from, with the options: its weights never travel."""
+        if self.loaded is None:
+            raise TypeError("only a reader that Reader.load or Ensemble.of gave can be pickled.")
+        what, options = self.loaded
+        return partial(self.load if isinstance(what, str | Path) else self.of, what, **options), ()  # type: ignore[attr-defined]
+
+    def ask(
+        self, question: str, passage: str, *, top: int = 1, min_confidence: float = 0.0, breaks: Sequence[int] = ()
+    ) -> list[Answer]:
         """The ``top`` best answers, best first; those less sure than ``min_confidence`` are left out.
 
-        An empty list says that there is no answer: none sure enough, or no word in the question or the passage.
+        They are different answers, none part of another, as long as the passage has so many. An empty list says that
+        there is no answer: none sure enough, or no word in the question or the passage. ``breaks`` are characters of
+        the passage that no answer reaches across, as where one of several texts in it ends.
         """
         _check(top, min_confidence)
-        asked = self._asked(question, passage)
-        if len(asked.windows) == 1:
-            asked.add(self.engine.read(asked.pair(asked.windows[0])))
-        else:
-            (asked,) = read_all(self.engine, [asked], 32)
-        return asked.answers(top, min_confidence)
+        return self._read(self._asked(Row("", question, passage, breaks=tuple(breaks)))).answers(top, min_confidence)
 
     def ask_many(
-        self, pairs: Iterable[tuple[str, str]], *, top: int = 1, min_confidence: float = 0.0, batch_size: int = 32
+        self,
+        pairs: Iterable[tuple[str, str] | Mapping[str, str]],
+        *,
+        top: int = 1,
+        min_confidence: float = 0.0,
+        batch_size: int = 32,
     ) -> Iterator[list[Answer]]:
-        """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs."""
-        _check(top, min_confidence)
-        _at_least_one(batch_size=batch_size)
-        return (
-            asked.answers(top, min_confidence)
-            for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), batch_size)
-        )
+        """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs.
+
+        A pair may be a mapping too, with the keys ``question`` and ``passage`` or ``context``.
+        """
+        _check(top, min_confidence, batch_size)
+        questions = (self._asked(_row(pair)) for pair in pairs)
+        return (asked.answers(top, min_confidence) for asked in read_all(self.engine, questions, batch_size))
+
+    def predict(
+        self,
+        dataset: Dataset | Iterable[Row],
+        *,
+        top: int = 1,
+        min_confidence: float = 0.0,
+        batch_size: int = 32,
+        total: int | None = None,
+    ) -> Iterator[tuple[Row, list[Answer]]]:
+        """Every question of a data set with its answers, in order, as ``ask`` gives them; ``total`` as in ``read``."""
+        _check(top, min_confidence, batch_size)
+        return ((asked.row, asked.answers(top, min_confidence)) for asked in self.read(dataset, batch_size, total))
+
+    def read(self, dataset: Dataset | Iterable[Row], batch_size: int = 32, total: int | None = None) -> Iterator[Asked]:
+        """Every question of a data set with all that is known once it was read, in order.
+
+        A terminal shows how far it is; ``total`` says of how many where the data set itself does not.
+        """
+        rows = rows_of(dataset) if isinstance(dataset, Dataset) else dataset
+        total = len(rows) if isinstance(rows, list) else total
+        with progress("reading", total=total, unit="questions") as advance:
+            for asked in read_all(self.engine, map(self._asked, rows), batch_size):
+                advance(1)
+                yield asked
 
     def explain(self, question: str, passage: str) -> Explanation:
         """E and B of every round as the attentions they give, by token."""
-        asked = self._asked(question, passage)
-        if not asked.windows:
+        asked = self._asked(Row("", question, passage))
+        if len(asked.portions) > 1:
+            self._read(asked)
+        if not asked.portions:
             return Explanation(asked.question_tokens, asked.passage_tokens, [])
-        if len(asked.windows) > 1:
-            (asked,) = read_all(self.engine, [asked], 32)
-        last = asked.windows[0]
+        last = asked.portions[0]
         rounds = [Attention(_attention(E), _attention(B)) for E, B in self.engine.attend(asked.pair(last))]
         return Explanation(asked.question_tokens, asked.part(last), rounds)
 
-    def spreads(
-        self, pairs: Iterable[tuple[str, str]]
-    ) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
-        """For each (question, passage) the best answer's text, the scores of all spans, unnormalised, and their
-        overlaps with it: what confidences are made of. Empty where there is nothing to read."""
-        for asked in read_all(self.engine, (self._asked(*pair) for pair in pairs), 32):
-            best = [answer.text for answer in asked.answers(1)]
-            yield best[0] if best else "", *asked.spread()
+    def _asked(self, row: Row) -> Asked:
+        return Asked(row, Decoding(self.max_length, self.window, self.temperature))
 
-    def _asked(self, question: str, passage: str) -> Asked:
-        return Asked(question, passage, Decoding(self.max_length, self.temperature, self.window))
+    def _read(self, asked: Asked) -> Asked:
+        """Read one question: alone as fast as can be, its portions side by side."""
+        if len(asked.portions) == 1:
+            asked.add(self.engine.read(asked.pair(asked.portions[0])))
+            return asked
+        return next(read_all(self.engine, [asked], 32))
 
 
-def _check(top: int, min_confidence: float) -> None:
-    _at_least_one(top=top)
+def rows_of(dataset: Dataset) -> list[Row]:
+    """Every question of a data set; an impossible one has no references."""
+    return [
+        Row(q.id, q.text, paragraph.context, () if q.impossible else tuple(answer.text for answer in q.answers))
+        for paragraph, q in dataset.questions()
+    ]
+
+
+def _row(pair: Any) -> Row:
+    """A question to answer out of what ``ask_many`` was given."""
+    if isinstance(pair, Mapping):
+        pair = pair.get("question"), pair.get("passage", pair.get("context"))
+    elif isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        pair = None, None
+    question, passage = pair
+    if not isinstance(question, str) or not isinstance(passage, str):
+        raise UserError(
+            "a question for ask_many is (question, passage), or a mapping with 'question' and 'passage' or 'context', "
+            "each of them text."
+        )
+    return Row("", question, passage)
+
+
+def _check(top: int, min_confidence: float, batch_size: int = 1) -> None:
+    _at_least_one(top=top, batch_size=batch_size)
     if not 0 <= min_confidence <= 1:
         raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, folder_to_write, write_whole
 from rmreader.readers.folder import MANIFEST, WEIGHTS, Folder, open_folder
+from rmreader.reading.answering.answers import text_of
+from rmreader.reading.answering.decode import log_softmax
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.answering.spans import log_softmax
+from rmreader.reading.running.added_inputs import AddedInputs, load_bert, why_torch
 from rmreader.reading.running.bert import embed, encode
 from rmreader.reading.running.engines import OnnxEngine, Pair
-from rmreader.reading.running.extras import Extras, load_bert, why_torch
 from rmreader.reading.running.graph import Layers, Weights, network
 from rmreader.reading.running.inputs import character_states, session
 from rmreader.reading.running.onnxfile import FLOAT, Graph
@@ -56,7 +57,7 @@ def export_onnx(name_or_path: str | Path, out: Path) -> float:
     if (obstacle := why_torch(folder)) is not None:
         raise UserError(f"{folder.path}: a reader with {obstacle} cannot be exported; it runs in torch alone.")
     inputs = folder.recipe.inputs
-    extras = Extras(folder, folder.weights(), int8=False) if inputs.tags or inputs.contextual else None
+    extras = AddedInputs(folder, folder.weights(), int8=False) if inputs.tags or inputs.contextual else None
     model = whole_graph(folder)
     difference = check(folder, model, extras)
     write_whole(real, model)
@@ -117,7 +118,7 @@ def _extra_inputs(g: Graph, w: Weights, folder: Folder) -> tuple[list[str], list
     return found
 
 
-def _extra_feeds(pair: Pair, extras: Extras) -> dict[str, NDArray[Any]] | None:
+def _extra_feeds(pair: Pair, extras: AddedInputs) -> dict[str, NDArray[Any]] | None:
     """The same inputs for one question; None where it is longer than the encoder's window."""
     texts, feeds = (pair.question_words, pair.context_words), dict[str, NDArray[Any]]()
     if extras.tagger is not None:
@@ -134,7 +135,7 @@ def _extra_feeds(pair: Pair, extras: Extras) -> dict[str, NDArray[Any]] | None:
     return feeds
 
 
-def check(folder: Folder, model: bytes, extras: Extras | None = None) -> float:
+def check(folder: Folder, model: bytes, extras: AddedInputs | None = None) -> float:
     """The largest difference of any log-probability or attention logit between a graph and what the reader computes,
     refused where it is above ``TOLERANCE``."""
     lexicon = Lexicon.load(folder.path)
@@ -238,11 +239,8 @@ def _loss(before: Path, after: Path, data: Path) -> Loss:
     from rmreader.scoring.squad import score
 
     dataset = read_squad(data)
-    questions = list(dataset.questions())
     scores = []
     for folder, precision in ((before, "float"), (after, None)):
         reader = Reader.load(folder, precision=precision)  # type: ignore[arg-type]
-        found = reader.ask_many((question.text, paragraph.context) for paragraph, question in questions)
-        texts = {q.id: answers[0].text if answers else "" for (_, q), answers in zip(questions, found, strict=True)}
-        scores.append(score(dataset, texts))
-    return Loss(scores[0].f1, scores[1].f1, len(questions))
+        scores.append(score(dataset, {row.id: text_of(answers) for row, answers in reader.predict(dataset)}))
+    return Loss(scores[0].f1, scores[1].f1, scores[0].total)

@@ -8,19 +8,17 @@ import gzip
 import io
 import json
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from rmreader.console import progress
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, write_whole
-from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.answers import Answer, Row, text_of
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
-from rmreader.reading.files.rows import BadRow, Row, is_packed
+from rmreader.reading.files.rows import BadRow, is_packed
 from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write
@@ -50,7 +48,6 @@ def predict(
     *,
     top: int = 1,
     min_confidence: float = 0.0,
-    batch_size: int = 32,
     official: bool | None = None,
     resume: bool = False,
 ) -> Summary:
@@ -68,10 +65,7 @@ def predict(
     if official:
         if resume:
             raise UserError(f"{out}: only JSON Lines can be resumed; give --out a name that ends in .jsonl.")
-        texts = {
-            row.id: answers[0].text if answers else ""
-            for row, answers in _answered(reader, rows, summary, {}, top, min_confidence, batch_size)
-        }
+        texts = {row.id: text_of(answers) for row, answers in _answered(reader, rows, summary, {}, top, min_confidence)}
         content = json.dumps(texts).encode()
         write_whole(real, gzip.compress(content) if packed else content)
         return summary
@@ -81,7 +75,7 @@ def predict(
         raise UserError(f"{out}: there already; {'' if packed else 'add --resume to go on with it, or '}remove it.")
     done = _done(out) if resume else {}
     known: list[Row] = []
-    found = _answered(reader, rows, summary, done, top, min_confidence, batch_size, known)
+    found = _answered(reader, rows, summary, done, top, min_confidence, known)
     first = next(found, None)  # rows that cannot be read at all fail here, before there is a file
     for row in known:
         if not _answers_so(reader, row, done[row.id]):
@@ -110,14 +104,12 @@ def _answered(
     done: Mapping[str, float | None],
     top: int,
     min_confidence: float,
-    batch_size: int,
     known: list[Row] | None = None,
 ) -> Iterator[tuple[Row, list[Answer]]]:
     """Each good row that is not done yet with its answers, in order; the summary is kept on the way, and the first rows
     that have an answer already are put into ``known``."""
-    asked: deque[Row] = deque()  # read ahead of the answers
 
-    def flow() -> Iterator[tuple[str, str]]:
+    def good() -> Iterator[Row]:
         for row in rows:
             if isinstance(row, Row) and _too_long(row.question):
                 row = BadRow(f"id {row.id}", f"the question has more than {MAX_QUESTION:,} words")
@@ -130,25 +122,19 @@ def _answered(
                 if known is not None and len(known) < _TRIED and done[row.id] is not None:
                     known.append(row)
             else:
-                asked.append(row)
-                yield row.question, row.passage
+                yield row
 
-    with progress("reading", total=_length(rows), unit="questions") as advance:
-        for answers in reader.ask_many(flow(), top=top, min_confidence=min_confidence, batch_size=batch_size):
-            if answers:
-                summary.answered += 1
-            else:
-                summary.unanswered += 1
-            advance(1)
-            yield asked.popleft(), answers
+    total = len(rows) if isinstance(rows, list) else None
+    for row, answers in reader.predict(good(), top=top, min_confidence=min_confidence, total=total):
+        if answers:
+            summary.answered += 1
+        else:
+            summary.unanswered += 1
+        yield row, answers
 
 
 def _too_long(question: str) -> bool:
     return len(question) > MAX_QUESTION and len(tokenize(question)) > MAX_QUESTION
-
-
-def _length(rows: Iterable[Any]) -> int | None:
-    return len(rows) if isinstance(rows, list) else None
 
 
 def _answers_so(reader: Reader, row: Row, score: float | None) -> bool:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.errors import UserError
+from rmreader.reading.answering.answers import Row
+from rmreader.reading.answering.reader import rows_of
 
 KINDS = ("squad", "jsonl", "csv", "tsv", "parquet")
 _SUFFIXES = {
@@ -44,15 +46,6 @@ class Columns:
     def pick(self, part: str, there: Container[str]) -> str | None:
         """The name under which it stands here, if it does."""
         return next((name for name in self.names(part) if name in there), None)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One question to answer."""
-
-    id: str
-    question: str
-    passage: str
 
 
 @dataclass(frozen=True)
@@ -108,8 +101,7 @@ def _squad(path: Path) -> Iterator[Row | BadRow]:
     for problem in dataset.problems:
         file, what = str(problem).split(": ", 1)
         yield BadRow(file, what)
-    for paragraph, question in dataset.questions():
-        yield Row(question.id, question.text, paragraph.context)
+    yield from rows_of(dataset)
 
 
 def _checked(

@@ -22,7 +22,7 @@ from rmreader.text.lexicon import Lexicon
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-    from rmreader.reading.running.extras import Extras
+    from rmreader.reading.running.added_inputs import AddedInputs
     from rmreader.reading.running.inputs import WordInputs
 
 MOST_THREADS = 8
@@ -106,12 +106,12 @@ class OnnxEngine:
         from rmreader.reading.running.inputs import WordInputs
 
         weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
-        self.extras: Extras | None = None
+        self.added: AddedInputs | None = None
         try:
             if recipe.inputs.tags or recipe.inputs.contextual:
-                from rmreader.reading.running.extras import Extras
+                from rmreader.reading.running.added_inputs import AddedInputs
 
-                self.extras = Extras(folder, weights, int8)
+                self.added = AddedInputs(folder, weights, int8)
             self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
             self._model = reader_graph(weights, recipe.network, int8, in_c=int8 and native.why_not() is None)
         except (KeyError, ValueError) as error:
@@ -170,15 +170,15 @@ class OnnxEngine:
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
     def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors) -> Scores:
-        return Scores(*session.run(None, self._with_extras(pair, known)))
+        return Scores(*session.run(None, self._with_added(pair, known)))
 
     def _inputs(self, pair: Pair, threads: int = 1) -> dict[str, NDArray[np.float32]]:
-        return self._with_extras(pair, self.words(pair.question_words, pair.context_words), threads)
+        return self._with_added(pair, self.words(pair.question_words, pair.context_words), threads)
 
-    def _with_extras(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
+    def _with_added(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
         question, context = known
-        if self.extras is not None:
-            question, context = self.extras.join((pair.question_words, pair.context_words), known, threads)
+        if self.added is not None:
+            question, context = self.added.join((pair.question_words, pair.context_words), known, threads)
         return {"question": question, "context": context}
 
 
@@ -192,7 +192,7 @@ def make_engine(
     """The engine a reader needs: ONNX Runtime, but torch for what that cannot run."""
     obstacle = None
     if folder.recipe.inputs.contextual:
-        from rmreader.reading.running.extras import why_torch
+        from rmreader.reading.running.added_inputs import why_torch
 
         obstacle = why_torch(folder)
     if engine == "torch" or (engine is None and obstacle is not None):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.model.spans import top_spans
-from rmreader.reading.answering.spans import best_spans, log_softmax, log_sum, span_scores
+from rmreader.reading.answering.decode import best_spans, f1_to_expect, log_softmax, log_sum, span_scores
 
 
 @given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
@@ -33,6 +34,18 @@ def test_only_spans_that_begin_in_the_part_asked_for() -> None:
     starts, ends, scores = best_spans(span_scores(start, end, 2), 10)
     assert list(zip(starts, ends, strict=True)) == [(1, 2), (1, 1), (0, 1), (0, 0)]
     assert scores.tolist() == [14.0, 6.0, 1.0, 0.0]
+
+
+def test_the_f1_to_expect_is_a_mean_of_overlaps_under_the_tempered_softmax() -> None:
+    start, end = np.array([2.0, -1.0, 0.5]), np.array([1.0, 0.0, -2.0])
+    scores = span_scores(start, end, 2)  # of the spans 0, 0-1, 1, 1-2, 2
+    flat, shares = np.array([3.0, 2.0, -1.0, -3.0, -1.5]), np.array([2 / 3, 1.0, 2 / 3, 0.5, 0.0])  # with 0-1
+    for temperature in (0.5, 1.0, 4.0):
+        p = np.exp(flat / temperature) / np.exp(flat / temperature).sum()
+        assert f1_to_expect(scores, 0, 1, temperature) == pytest.approx(float(p @ shares))
+        last = np.array([0.0, 0.0, 0.0, 2 / 3, 1.0])  # with 2 alone
+        assert f1_to_expect(scores, 2, 2, temperature) == pytest.approx(float(p @ last))
+    assert f1_to_expect(scores + 1e4, 0, 1, 1.0) == pytest.approx(f1_to_expect(scores, 0, 1, 1.0))
 
 
 def test_large_logits_neither_overflow_nor_vanish() -> None:

@@ -48,7 +48,7 @@ def why_torch(folder: Folder) -> str | None:
     return None
 
 
-class Extras:
+class AddedInputs:
     """What a recipe adds to the words' own inputs: embeddings of tags, then contextual vectors."""
 
     def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:

@@ -54,6 +54,36 @@ def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], 
     return starts, starts + lengths, flat[chosen]
 
 
+def different_spans(
+    scores: NDArray[np.float64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """As ``best_spans``, but k different answers: none shares a word with a better one, as the same answer with other
+    edges would. Only where the passage has no k such answers do the best of the others fill up the list."""
+    if k == 1:
+        return best_spans(scores, 1)
+    starts, ends, values = best_spans(scores, scores.size)
+    taken, different, others = np.zeros(len(scores) + scores.shape[1], bool), list[int](), list[int]()
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        if len(different) == k:
+            break
+        if taken[start : end + 1].any():
+            others.append(number)
+        else:
+            different.append(number)
+            taken[start : end + 1] = True
+    chosen = sorted([*different, *others[: k - len(different)]])
+    return starts[chosen], ends[chosen], values[chosen]
+
+
+def f1_to_expect(scores: NDArray[np.float64], start: int, end: int, temperature: float) -> float:
+    """The confidence of an answer: its overlap with every span that may be the right one, each weighted by its p at
+    the temperature. Doubt about an answer's bounds then costs less than a rival elsewhere."""
+    weights = np.exp((scores - scores.max()) / temperature)
+    first = max(0, start - scores.shape[1] + 1)
+    around = weights[first : end + 1]  # all spans that share a word with this one, and a few more
+    return float((overlaps(first, around.shape, start, end) * around).sum() / weights.sum())
+
+
 def log_softmax(logits: Floats) -> NDArray[np.float64]:
     """Logits as log-probabilities."""
     return np.asarray(logits.astype(np.float64) - log_sum(logits))
