@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -12,6 +13,11 @@ _CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\ufffd") | {9: "\t", 
 def printable(text: str) -> str:
     """The text, as long as before, without the characters that would command the terminal instead of being shown."""
     return text.translate(_CONTROLS)
+
+
+def one_line(text: str) -> str:
+    """The same with every white space as one blank."""
+    return printable(re.sub(r"\s+", " ", text))
 
 
 class Advance(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from rmreader.errors import UserError
@@ -48,6 +49,24 @@ def write_whole(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
+    """Within, no other process holds the lock of this file or folder. Another one's is waited for, or refused with the
+    sentence ``refusal``. It ends with the process, in whatever way; where the system has no locks, none is held."""
+    with contextlib.ExitStack() as leave:
+        try:
+            import fcntl
+
+            descriptor = os.open(path, os.O_RDONLY)
+            leave.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if refusal else 0))
+        except BlockingIOError:
+            raise UserError(f"{path}: {refusal}") from None
+        except (ImportError, OSError):
+            pass
+        yield
 
 
 def _keep_apart(out: Path, inputs: tuple[Path, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,97 @@ def test_several_questions_give_a_line_each(trained: Any, passage: str) -> None:
 def test_the_passage_may_come_from_stdin(trained: Any, passage: str) -> None:
     piped = RUN.invoke(app, ["ask", "-m", trained.model, "-p", "-", "Who?", "--json"], input=PASSAGE.encode())
     assert piped.stdout == RUN.invoke(app, ["ask", "-m", trained.model, "-p", passage, "Who?", "--json"]).stdout
+
+
+def test_of_several_passages_every_answer_has_its_file_and_place(trained: Any, tmp_path: Path) -> None:
+    texts = {"a.txt": "\ufeffNoor lived in Kyoto.\r\nIt rained.", "b.txt": "Ada lived in Oslo.\r\nThe house was small."}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text.encode())
+    words = ["ask", "-m", trained.model, "Where?", "--top", "8"]
+    for name in texts:
+        words += ["-p", str(tmp_path / name)]
+    found = json.loads(RUN.invoke(app, [*words, "--json"]).stdout)
+    assert len(found["answers"]) == 8
+    for answer in found["answers"]:
+        with eval(found["offsets"], {"file": answer["file"]}) as opened:
+            text = opened.read()
+        assert text[answer["start"] : answer["end"]] == answer["text"]
+        assert answer["sentence"] in text
+    assert {Path(answer["file"]).name for answer in found["answers"]} == set(texts)
+    shown = RUN.invoke(app, words).stdout.splitlines()[1:]
+    assert all(answer["file"] in line for answer, line in zip(found["answers"], shown, strict=True))
+
+
+def test_the_passage_may_be_a_text_or_come_through_a_pipe_unasked(trained: Any, passage: str) -> None:
+    words = ["ask", "-m", trained.model, "Who?", "--json"]
+    (from_file,) = json.loads(RUN.invoke(app, [*words, "-p", passage]).stdout)["answers"]
+    given = json.loads(RUN.invoke(app, [*words, "--text", PASSAGE]).stdout)
+    assert (given["offsets"], given["answers"]) == ("text", [from_file])
+    piped = subprocess.run(
+        [sys.executable, "-m", "rmreader", *words], input=PASSAGE.encode(), capture_output=True, timeout=120
+    )
+    assert json.loads(piped.stdout)["answers"] == [from_file]
+    assert RUN.invoke(app, [*words, "--text", PASSAGE, "-p", passage]).exit_code == 2
+    assert RUN.invoke(app, [*words, "--text", " "]).exit_code == 1
+
+
+def test_answers_may_be_as_long_as_is_wished(trained: Any, passage: str) -> None:
+    words = ["ask", "-m", trained.model, "-p", passage, "Who?", "--json", "--threads", "1", "--max-answer-length"]
+    for longest in (1, 30):
+        (answer,) = json.loads(RUN.invoke(app, [*words, str(longest)]).stdout)["answers"]
+        (expected,) = Reader.load(trained.model, max_length=longest).ask("Who?", PASSAGE)
+        assert answer["text"] == expected.text
+    assert RUN.invoke(app, [*words, "501"]).exit_code == 1
+
+
+def test_predictions_are_streamed_where_out_is_no_file(trained: Any, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.jsonl"
+    command = [sys.executable, "-m", "rmreader", "predict", trained.data, "-m", trained.model, "-o"]
+    subprocess.run([*command, str(whole)], check=True, capture_output=True, timeout=120)
+    for out in ("-", "/dev/stdout", "/dev/fd/1"):
+        target = tmp_path / "target"  # what the shell has put behind standard output is written to, not replaced
+        target.write_text("before\n")
+        with target.open("ab") as file:
+            number = os.fstat(file.fileno()).st_ino
+            subprocess.run([*command, out], stdout=file, stderr=subprocess.PIPE, check=True, timeout=120)
+        assert target.read_bytes() == b"before\n" + whole.read_bytes()
+        assert target.stat().st_ino == number
+    head = subprocess.run(
+        f"{shlex.join([*command, '-'])} | head -1", shell=True, capture_output=True, check=True, timeout=120
+    )
+    assert head.stdout == whole.read_bytes().splitlines(keepends=True)[0]
+    assert b"Traceback" not in head.stderr
+    assert RUN.invoke(app, [*command[3:], "-", "--resume"]).exit_code == 1
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "squad"])
+def test_rows_may_come_from_standard_input(trained: Any, tmp_path: Path, kind: str) -> None:
+    if kind == "squad":
+        content = Path(trained.data).read_bytes()
+    elif kind == "csv":
+        content = b"id;question;passage\n7;Who?;Ada lived in Oslo.\n8;;none\n"
+    else:
+        content = b'{"question": "Who?", "passage": "Ada lived in Oslo."}\n{broken\n'
+    file = tmp_path / f"x.{'json' if kind == 'squad' else kind}"
+    file.write_bytes(content)
+    words = ["-m", trained.model, "-o", "-"]
+    expected = RUN.invoke(app, ["predict", str(file), *words])
+    given = [] if kind == "jsonl" else ["--format", kind]
+    done = RUN.invoke(app, ["predict", "-", *given, *words], input=content)
+    assert (done.exit_code, done.stdout) == (0, expected.stdout)
+    assert done.stdout.count("\n") == (8 if kind == "squad" else 1)
+    assert done.stderr == expected.stderr.replace(str(file), "-")
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.csv"])
+def test_evaluate_reads_what_predict_writes(trained: Any, tmp_path: Path, name: str) -> None:
+    for out in (tmp_path / "official.json", tmp_path / name):
+        assert RUN.invoke(app, ["predict", trained.data, "-m", trained.model, "-o", str(out)]).exit_code == 0
+    scores = [
+        RUN.invoke(app, ["evaluate", trained.data, str(tmp_path / out), "--json"]).stdout
+        for out in ("official.json", name)
+    ]
+    assert scores[0] == scores[1] != ""
 
 
 def test_in_a_pipe_the_answer_is_marked_in_its_sentence(trained: Any, passage: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.chat import Chat, excerpt, marked, read_passage, remember
+from rmreader.reading.files.chat import Chat, excerpt, marked, remember
+from rmreader.reading.files.passages import read_passage
 
 PASSAGE = "The letter was written by Ada Lovelace in 1843.\r\nIt was sent to Turin."
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,13 +31,17 @@ def test_a_link_is_followed(reader: Reader, tmp_path: Path, name: str) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
-def test_a_pipe_is_refused_and_stays(reader: Reader, folder: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_streamed_to_and_stays(reader: Reader, folder: Path, tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe.json", tmp_path / "link.jsonl"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     for out in (pipe, link):
-        with pytest.raises(UserError, match="not an ordinary file"):
+        with ThreadPoolExecutor(1) as other:
+            received = other.submit(pipe.read_bytes)
             predict(reader, ROWS, out)
+            tree = json.loads(received.result())
+        assert tree["a" if out == pipe else "id"] in (reader.ask(ROWS[0].question, ROWS[0].passage)[0].text, "a")
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
     with pytest.raises(UserError, match="not an ordinary file"):
         export_onnx(folder, pipe)
     assert stat.S_ISFIFO(pipe.stat().st_mode)

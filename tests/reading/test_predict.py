@@ -18,6 +18,7 @@ from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.predict import Summary, predict
 from rmreader.reading.files.rows import BadRow, Columns, read_rows
+from rmreader.reading.files.written import read_predictions
 
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
@@ -196,7 +197,7 @@ def test_a_pipe_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_with_the_way_on(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(io.StringIO):
+    class Full(io.BytesIO):
         def flush(self) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -344,6 +345,116 @@ def test_failing_in_the_middle_leaves_the_old_official_file_alone(reader: Reader
         predict(reader, broken(), out)
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+def table(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table of predictions."""
+    if path.suffix == ".parquet":
+        return list(pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist())
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if ".tsv" in path.name else ","))
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet", "P.CSV", "p.csv.gz"])
+def test_tables_hold_a_row_per_answer(reader: Reader, tmp_path: Path, name: str) -> None:
+    rows = [*EXPECTED, Row("d", "Who?", "Half a character: \ud800 is here.")]
+    predict(reader, rows, tmp_path / name, top=2)
+    found = table(tmp_path / name)
+    assert [(one["id"], int(one["rank"])) for one in found] == [(id, rank) for id in "abcd" for rank in (1, 2)]
+    for row, first in zip(EXPECTED, found[::2], strict=False):
+        (best,) = reader.ask(row.question, row.passage)
+        assert first["text"] == best.text == row.passage[int(first["start"]) : int(first["end"])]
+        assert first["sentence"] == best.sentence
+        assert (float(first["score"]), float(first["confidence"])) == (best.score, best.confidence)
+    predict(reader, EXPECTED, tmp_path / f"unsure-{name}", min_confidence=1.0)
+    assert [(one["id"], one["text"] or "") for one in table(tmp_path / f"unsure-{name}")] == [(id, "") for id in "abc"]
+
+
+@pytest.mark.parametrize("name", ["p.json", "p.json.gz", "p.jsonl", "p.jsonl.gz", "p.csv", "p.tsv", "p.parquet"])
+def test_what_is_written_is_read_again(reader: Reader, tmp_path: Path, name: str) -> None:
+    expected = {row.id: reader.ask(row.question, row.passage)[0].text for row in EXPECTED}
+    predict(reader, EXPECTED, tmp_path / name, top=3)
+    assert read_predictions(tmp_path / name) == expected
+    predict(reader, EXPECTED, tmp_path / f"none-{name}", min_confidence=1.0)
+    assert read_predictions(tmp_path / f"none-{name}") == dict.fromkeys("abc", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("p.jsonl", '{"id": "a", "answers": []}\n{"id": "b"}\n', "line 2: not a prediction"),
+        ("p.jsonl", "{", "line 1: not valid JSON"),
+        ("p.jsonl", '{"id": "a", "answers": {"x": 1}}', "line 1: not a prediction"),
+        ("p.csv", "id,answer\na,b\n", "no column 'text'; its columns are 'id', 'answer'"),
+        ("p.csv", "id,text\na,b,c\n", "row 1: 3 fields"),
+    ],
+)
+def test_predictions_that_are_none_are_one_sentence(tmp_path: Path, name: str, text: str, says: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=says):
+        read_predictions(tmp_path / name)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_csv_may_have_other_delimiters(tmp_path: Path, delimiter: str) -> None:
+    text = 'id;question;passage\na;"Who; or what?";Ada, and others.\n'.replace(";", delimiter)
+    (tmp_path / "x.csv").write_text(text)
+    row = Row("a", "Who; or what?".replace(";", delimiter), "Ada, and others.")
+    assert list(read_rows(tmp_path / "x.csv")) == [row]
+    (tmp_path / "y.csv").write_text("id;q;passage\n")
+    with pytest.raises(UserError, match="no column 'question'"):
+        list(read_rows(tmp_path / "y.csv"))
+
+
+def test_a_table_that_is_a_workbook_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"PK\x03\x04 xl/workbook.xml")
+    with pytest.raises(UserError, match=r"this is an Excel table \(\.xlsx\), not csv"):
+        list(read_rows(tmp_path / "x.csv"))
+
+
+def test_of_two_that_go_on_with_one_file_one_is_refused(reader: Reader, tmp_path: Path) -> None:
+    out, whole = tmp_path / "p.jsonl", tmp_path / "whole.jsonl"
+    predict(reader, EXPECTED, whole)
+    out.write_bytes(whole.read_bytes().splitlines(keepends=True)[0])
+
+    def meanwhile() -> Any:
+        yield EXPECTED[0]
+        with pytest.raises(UserError, match="another process is writing to it"):
+            predict(reader, EXPECTED, out, resume=True)
+        yield from EXPECTED[1:]
+
+    predict(reader, meanwhile(), out, resume=True)
+    assert out.read_bytes() == whole.read_bytes()
+    assert predict(reader, EXPECTED, out, resume=True).resumed == 3  # the lock is gone
+
+
+def test_of_two_that_would_make_one_file_one_is_refused(reader: Reader, tmp_path: Path) -> None:
+    out, whole = tmp_path / "p.jsonl", tmp_path / "whole.jsonl"
+    predict(reader, EXPECTED, whole)
+
+    def meanwhile() -> Any:
+        predict(reader, EXPECTED, out, resume=True)
+        yield from EXPECTED
+
+    with pytest.raises(UserError, match="another process is writing to it"):
+        predict(reader, meanwhile(), out, resume=True)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_while_a_file_is_written_another_run_does_not_go_on_with_it(reader: Reader, tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    rows = [Row(str(number), "Who?", "Ada wrote it.") for number in range(200)]
+
+    def meanwhile() -> Any:
+        for row in rows:
+            if row.id == "150":
+                with pytest.raises(UserError, match="another process is writing to it"):
+                    predict(reader, rows, out, resume=True)
+            yield row
+
+    predict(reader, meanwhile(), out)
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [row.id for row in rows]
 
 
 def test_failing_before_the_first_answer_leaves_no_file(reader: Reader, tmp_path: Path) -> None:

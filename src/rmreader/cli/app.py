@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rmreader.console import one_line
 from rmreader.errors import UserError
 from rmreader.version import __version__
 
@@ -18,7 +19,7 @@ _FIRST = ("ask", "chat", "predict", "evaluate", "serve", "train")  # in the help
 
 
 class _Verbs(TyperGroup):
-    """Statuses: 0 done, 1 an error the user can mend (one sentence on stderr; 3 where it is a faulty
+    """Statuses: 0 done, 1 an error the user can fix (one sentence on stderr; 3 where it is a faulty
     share of a GPU), 2 wrong usage, 130 interrupted."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -54,7 +55,7 @@ class _Verbs(TyperGroup):
 
 
 def _fail(sentence: str, status: int = 1) -> None:
-    typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"error: {one_line(sentence).strip()}", err=True)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

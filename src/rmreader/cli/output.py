@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmreader.console import printable
+from rmreader.console import one_line, printable
+
+if TYPE_CHECKING:
+    from rmreader.reading.answering.answers import Answer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -54,6 +57,40 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
             for cell, width, flush in zip(row, widths, right, strict=True)
         )
         typer.echo("  ".join(line).rstrip())
+
+
+def show_answers(question: str, answers: Sequence[Answer], passage: str, files: Sequence[str]) -> None:
+    """A question with its answers, each marked in its sentence; with the file each is in, where there are several."""
+    shown = []
+    for answer, file in zip(answers, files, strict=True):
+        sure, place = f"{answer.confidence:.0%}", f"  {printable(file)}" if file else ""
+        shown.append((one_line(answer.text), sure, place, *_around(answer, passage)))
+    if not on_terminal():
+        typer.echo(printable(question))
+        for text, sure, place, before, after in shown:
+            typer.echo(f"  {text}  ({sure}){place}   {before}[{text}]{after}")
+        if not answers:
+            typer.echo("  no answer")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(printable(question), style="bold"))
+    for text, sure, place, before, after in shown:
+        console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}{place}", "dim")))
+        console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
+    if not answers:
+        console.print(Text("  no answer", style="dim"))
+
+
+def _around(answer: Answer, passage: str) -> tuple[str, str]:
+    """The rest of the answer's sentence, before and after it, on one line."""
+    begin = passage.rfind(answer.sentence, 0, answer.start + len(answer.sentence))
+    if begin < 0 or begin > answer.start:
+        return "", ""
+    before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
+    return one_line(before), one_line(after)
 
 
 def note(text: str) -> None:

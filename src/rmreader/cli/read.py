@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, on_terminal, table
-from rmreader.console import printable
+from rmreader.cli.output import Json, emit_json, note, show_answers, table
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
-    from rmreader.reading.answering.answers import Answer, Row
+    from rmreader.reading.answering.answers import Row
+    from rmreader.reading.files.passages import Passages
     from rmreader.reading.files.rows import BadRow
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
@@ -27,61 +28,84 @@ Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by n
 MinConfidence = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
 ]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads to read with; else as many as there are processors.")]
+MaxLength = Annotated[
+    int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; else what its recipe says.")
+]
 DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A SQuAD-format file (.json, .json.gz).")]
 
 
 @app.command()
 def ask(
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help="One question or more.")],
-    passage: Annotated[str, typer.Option("--passage", "-p", help="File with the passage (UTF-8); - reads stdin.")],
+    passage: Annotated[
+        list[str] | None,
+        typer.Option("--passage", "-p", help="File with the passage (UTF-8); - reads stdin. Several are read as one."),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="The passage itself.")] = None,
     model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, help="How many answers to each question, best first.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first.")] = 1,
     min_confidence: MinConfidence = 0.0,
+    max_length: MaxLength = None,
+    threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Answer questions about a passage. With --json, one object a question and a line."""
-    text = _passage(passage)
+    """Answer questions about a passage: of files, of --text, or of standard input where it is a pipe.
+
+    With --json, one object per question and line; "offsets" says which text the starts and ends count in.
+    """
+    from rmreader.reading.files.passages import OFFSETS
+
+    passages = _passages(passage or [], text)
     for question in questions:
         if not question.strip():
             raise UserError("the question is empty; ask something.")
     from rmreader.reading.answering.reader import Reader
 
-    reader = Reader.load(model)
+    reader, whole, breaks = Reader.load(model, threads=threads, max_length=max_length), passages.text, passages.begins
     for number, question in enumerate(questions):
-        found = reader.ask(question, text, top=top, min_confidence=min_confidence)
+        found = reader.ask(question, whole, top=top, min_confidence=min_confidence, breaks=breaks[1:])
         if json:
-            emit_json({"question": question, "answers": [dataclasses.asdict(answer) for answer in found]})
+            places = [passages.locate(answer) for answer in found]
+            answers = [dataclasses.asdict(answer) | ({"file": file} if file else {}) for file, answer in places]
+            emit_json({"question": question, "offsets": "text" if text is not None else OFFSETS, "answers": answers})
         else:
             if number:
                 typer.echo()
-            _show(question, found, text)
+            show_answers(question, found, whole, [passages.locate(answer)[0] for answer in found])
 
 
 @app.command()
 def predict(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="SQuAD JSON, JSON Lines, CSV, TSV (.gz too) or Parquet.")
+        Path, typer.Argument(metavar="DATA", help="SQuAD JSON, JSON Lines, CSV, TSV (.gz too) or Parquet; - is stdin.")
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="File to write: .jsonl for JSON Lines, else the official format.")
+        Path,
+        typer.Option(
+            "--out", "-o", help="File to write: .jsonl, .csv, .tsv, .parquet, else the official format; - is stdout."
+        ),
     ],
     model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, help="In JSON Lines: how many answers a question, best first.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first (not official).")] = 1,
     min_confidence: MinConfidence = 0.0,
+    max_length: MaxLength = None,
+    threads: Threads = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a .jsonl file that was broken off.")] = False,
     kind: Annotated[str, typer.Option("--format", help="Format of DATA, where its ending does not tell.")] = "",
     id_column: Annotated[str, typer.Option(help="Column (or key) with the id; row numbers where there is none.")] = "",
     question_column: Annotated[str, typer.Option(help="Column (or key) with the question.")] = "",
     passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
 ) -> None:
-    """Answer every question of a file: official predictions (id to text), or JSON Lines with all that is known."""
+    """Answer every question of a file: official predictions (id to text), or JSON Lines or a table with all details."""
     from rmreader.files import file_to_write
     from rmreader.readers.folder import find, reader_names
     from rmreader.reading.answering.reader import Reader
     from rmreader.reading.files import predict as predicting
     from rmreader.reading.files.rows import Columns, kind_of, read_rows
 
-    file_to_write(out, data, *map(find, reader_names(model)))
+    if not predicting.is_stream(out):
+        file_to_write(out, data, *map(find, reader_names(model)))
     rows: Iterable[Row | BadRow] = read_rows(data, Columns(id_column, question_column, passage_column), kind)
     if kind_of(data, kind) == "squad":
         if id_column or question_column or passage_column:
@@ -89,7 +113,8 @@ def predict(
                 "SQuAD data have no columns; leave out --id-column, --question-column and the like."
             )
         rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
-    done = predicting.predict(Reader.load(model), rows, out, top=top, min_confidence=min_confidence, resume=resume)
+    reader = Reader.load(model, threads=threads, max_length=max_length)
+    done = predicting.predict(reader, rows, out, top=top, min_confidence=min_confidence, resume=resume)
     for bad in done.bad[:3]:
         note(f"skipped: {bad}")
     if done.skipped > 3:
@@ -106,7 +131,7 @@ def predict(
 def evaluate(
     data: DataFile,
     predictions: Annotated[
-        Path | None, typer.Argument(metavar="PREDS.json", help="Predictions in the official format (.gz too).")
+        Path | None, typer.Argument(metavar="PREDS", help="Predictions, official or whatever `predict` writes.")
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Score this reader instead of a file of predictions.")
@@ -124,11 +149,13 @@ def evaluate(
         raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
     from rmreader.data.squad import read_squad
     from rmreader.scoring.adversarial import score_adversarial
-    from rmreader.scoring.squad import read_predictions, score
+    from rmreader.scoring.squad import score
 
     dataset = _warn(read_squad(data))
     errors: dict[str, Any] = {}
     if predictions is not None:
+        from rmreader.reading.files.written import read_predictions
+
         texts = read_predictions(predictions)
         result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
     else:
@@ -146,18 +173,30 @@ def evaluate(
         typer.echo(f"expected calibration error: {both}")
 
 
-def _passage(place: str) -> str:
-    """The passage from a file or stdin."""
-    if place == "-" and sys.stdin is None:
-        raise UserError("-: standard input is closed; give a file, or the passage through a pipe.")
-    content = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
+def _passages(places: list[str], text: str | None) -> Passages:
+    """What is asked about: files, or a text, or standard input where something is sent there."""
+    from rmreader.reading.files.passages import Passages, read_passage
+
+    if places and text is not None:
+        raise typer.BadParameter("give either --passage or --text, and not both.")
+    if text is not None:
+        if not text.strip():
+            raise UserError("--text is empty; give a text to read.")
+        return Passages([""], [text])
+    if not places:
+        if sys.stdin is None or sys.stdin.isatty() or _is_device(sys.stdin):
+            raise typer.BadParameter("give the passage: --passage FILE, --text TEXT, or through a pipe.")
+        places = ["-"]
+    names = places if len(places) > 1 else [""]  # of one alone it goes without saying
+    return Passages(names, [read_passage(place) for place in places])
+
+
+def _is_device(file: IO[str]) -> bool:
+    """Whether it is a device, such as /dev/null, to which nobody sends anything."""
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{place}: not UTF-8 text (at byte {error.start}); save it as UTF-8.") from None
-    if not text.strip():
-        raise UserError(f"{place}: the passage is empty; give a text to read.")
-    return text
+        return stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _warn(dataset: Dataset) -> Dataset:
@@ -182,39 +221,3 @@ def _show_score(result: Score | AdversarialScore) -> None:
     else:
         rows = [("score", result.exact_match, result.f1, result.total, result.missing)]
     table(rows, header)
-
-
-def _show(question: str, answers: list[Answer], passage: str) -> None:
-    """A question with its answers, each marked in its sentence."""
-    question = printable(question)
-    shown = [(_one_line(answer.text), f"{answer.confidence:.0%}", *_around(answer, passage)) for answer in answers]
-    if not on_terminal():
-        typer.echo(question)
-        for text, sure, before, after in shown:
-            typer.echo(f"  {text}  ({sure})   {before}[{text}]{after}")
-        if not answers:
-            typer.echo("  no answer")
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    console.print(Text(question, style="bold"))
-    for text, sure, before, after in shown:
-        console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}", "dim")))
-        console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
-    if not answers:
-        console.print(Text("  no answer", style="dim"))
-
-
-def _around(answer: Answer, passage: str) -> tuple[str, str]:
-    """The rest of the answer's sentence, before and after it, on one line."""
-    begin = passage.rfind(answer.sentence, 0, answer.start + len(answer.sentence))
-    if begin < 0 or begin > answer.start:
-        return "", ""
-    before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
-    return _one_line(before), _one_line(after)
-
-
-def _one_line(text: str) -> str:
-    return printable(re.sub(r"\s+", " ", text))

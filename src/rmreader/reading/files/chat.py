@@ -12,10 +12,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from rmreader.console import printable
+from rmreader.console import one_line, printable
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer
 from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files.passages import read_passage
 
 PROMPT = "? "
 _SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown
@@ -75,7 +76,7 @@ class Chat:
         elif command == ":passage":
             self.console.print(Panel(marked(self.passage, self.answers)))
         elif command == ":open":
-            self.passage, self.answers = read_passage(Path(rest.strip())), []
+            self.passage, self.answers = read_passage(rest.strip()), []
             self.console.print(Text(f"{len(self.passage.split()):,} words read.", style="dim"))
         else:
             if command not in (":help", ":h", ":?"):
@@ -84,7 +85,7 @@ class Chat:
         return True
 
     def answer(self, question: str) -> None:
-        """Show the answers to a question, and where they stand."""
+        """Show the answers to a question, and where they are."""
         self.answers = self.reader.ask(question, self.passage, top=self.top, min_confidence=self.min_confidence)
         if not self.answers:
             self.console.print(Text("no answer", style="dim"))
@@ -100,13 +101,13 @@ def table(answers: list[Answer]) -> Table:
         grid.add_column(name, justify="left" if name == "answer" else "right", overflow="fold")
     for number, answer in enumerate(answers, start=1):
         bar = "█" * round(10 * answer.confidence)
-        cells = (f"{number}", _one_line(answer.text), f"{bar} {answer.confidence:.1%}", f"{answer.score:.2f}")
+        cells = (f"{number}", one_line(answer.text), f"{bar} {answer.confidence:.1%}", f"{answer.score:.2f}")
         grid.add_row(*(Text(cell) for cell in cells), Text(f"{answer.start}–{answer.end}", style="dim"))
     return grid
 
 
 def excerpt(passage: str, answers: list[Answer]) -> Text:
-    """The passage with the answers marked; of a long one, what stands around the best."""
+    """The passage with the answers marked; of a long one, what is around the best."""
     if len(passage) <= _SHOWN:
         return marked(passage, answers)
     best = answers[0]
@@ -119,24 +120,9 @@ def excerpt(passage: str, answers: list[Answer]) -> Text:
 
 def marked(passage: str, answers: list[Answer]) -> Text:
     """The passage, better answers painted over lesser ones."""
-    text = Text(printable(passage))  # of what rich drops all places behind would be wrong
+    text = Text(printable(passage))  # where rich drops a character, all places after it would be wrong
     for number, answer in reversed(list(enumerate(answers))):
         text.stylize(_STYLES[min(number, len(_STYLES) - 1)], answer.start, answer.end)
-    return text
-
-
-def read_passage(path: Path) -> str:
-    """A passage from a file of UTF-8 text; ~ is the person's own folder."""
-    try:
-        text = path.expanduser().read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text (at byte {error.start}); save it as UTF-8.") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
-    except (RuntimeError, ValueError) as error:  # such as ~nobody, or a NUL in the name
-        raise UserError(f"{path}: no such file ({error}); check the path.") from None
-    if not text.strip():
-        raise UserError(f"{path}: the passage is empty; give a text to read.")
     return text
 
 
@@ -156,7 +142,3 @@ def remember(history: Path) -> Callable[[], None]:
             readline.write_history_file(history)
 
     return save
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))

@@ -1,13 +1,14 @@
-"""Answers to every question of a file, into another file: the official prediction format, or JSON Lines, which can be
-taken up again where it was broken off."""
+"""Answers to every question of a file, into another file or a pipe; JSON Lines can be resumed where they were broken
+off."""
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import gzip
-import io
 import json
 import os
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import IO
 
 from rmreader.errors import UserError
-from rmreader.files import file_to_write, write_whole
-from rmreader.reading.answering.answers import Answer, Row, text_of
+from rmreader.files import file_to_write, lock, write_whole
+from rmreader.reading.answering.answers import Answer, Row
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
 from rmreader.reading.files.rows import BadRow, is_packed
+from rmreader.reading.files.written import kind_to_write, pieces
 from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write
@@ -27,6 +29,7 @@ _TRIED = 5  # answers of an earlier run that are asked for again
 _SAME = (
     0.25  # part by which scores of one 8-bit reader never differed between machines (0.15 of 119 scores was the most)
 )
+_BUSY = "another process is writing to it; wait for it, or give another file."
 
 
 @dataclass
@@ -48,89 +51,138 @@ def predict(
     *,
     top: int = 1,
     min_confidence: float = 0.0,
-    official: bool | None = None,
     resume: bool = False,
 ) -> Summary:
-    """Answer the rows into ``out``; the format is ``official`` or JSON Lines as asked, else as ``out`` ends.
+    """Answer the rows into ``out``, in the format its ending names.
 
-    JSON Lines hold one object a row, ``{"id", "answers": [{"text", "start", "end", "score", "confidence",
-    "sentence"}]}``, written as they come. The official file maps id to text and appears when it is whole. Where ``out``
-    is a link, what it points at is written; a file of the reader's, or what is no ordinary file, is refused.
+    JSON Lines (.jsonl) hold one object per row, ``{"id", "answers": [{"text", "start", "end", "score", "confidence",
+    "sentence"}]}``, written as they come. Tables (.csv, .tsv, .parquet) hold one row per answer, and the official file
+    maps id to text; these appear when they are whole. Standard output (``-``) and pipes are written to as answers come,
+    as JSON Lines where no ending says otherwise. Where ``out`` is a link, what it points at is written; a file of the
+    reader's, or a folder, is refused.
     """
-    real, packed = file_to_write(out, reader.folder.path), is_packed(out)
-    name = out.name.lower().removesuffix(".gz")
-    if official is None:
-        official = not name.endswith((".jsonl", ".ndjson"))
-    summary = Summary()
-    if official:
-        if resume:
-            raise UserError(f"{out}: only JSON Lines can be resumed; give --out a name that ends in .jsonl.")
-        texts = {row.id: text_of(answers) for row, answers in _answered(reader, rows, summary, {}, top, min_confidence)}
-        content = json.dumps(texts).encode()
+    streamed, packed = is_stream(out), is_packed(out)
+    kind = kind_to_write(out, "jsonl" if streamed else "squad")
+    if resume and (streamed or packed or kind != "jsonl"):
+        raise UserError(f"{out}: only plain JSON Lines can be resumed; give --out a name that ends in .jsonl.")
+    run = _Run(reader, rows, top, min_confidence)
+    if streamed:
+        with _stream(out) as file:
+            _write(file, pieces(kind, run.answered()), out, packed, "check where it leads")
+        return run.summary
+    real = file_to_write(out, reader.folder.path)
+    if kind != "jsonl":
+        content = b"".join(pieces(kind, run.answered()))
         write_whole(real, gzip.compress(content) if packed else content)
-        return summary
-    if packed and resume:
-        raise UserError(f"{out}: a compressed file cannot be resumed; give --out a name that ends in .jsonl.")
-    if not resume and real.exists():
-        raise UserError(f"{out}: there already; {'' if packed else 'add --resume to go on with it, or '}remove it.")
-    done = _done(out) if resume else {}
-    known: list[Row] = []
-    found = _answered(reader, rows, summary, done, top, min_confidence, known)
-    first = next(found, None)  # rows that cannot be read at all fail here, before there is a file
-    for row in known:
-        if not _answers_so(reader, row, done[row.id]):
-            raise UserError(
-                f"{out}: its answer to {row.id} is another reader's; go on with the reader it was begun with, or take "
-                "another file."
-            )
-    real.parent.mkdir(parents=True, exist_ok=True)
-    with _opened(real, "a" if resume else "x", packed) as file:
-        for row, answers in chain([] if first is None else [first], found):
-            tree = {"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}
-            try:
-                file.write(f"{json.dumps(tree)}\n")
-                file.flush()
-            except OSError as error:
-                remedy = "make room and remove it" if packed else "make room, then go on with --resume"
-                raise UserError(f"{out}: cannot be written to ({error.strerror}); {remedy}.") from None
-    summary.strangers = len(done) - summary.resumed
-    return summary
+        return run.summary
+    with contextlib.ExitStack() as leave:
+        there = real.exists()
+        if there and not resume:
+            raise UserError(f"{out}: there already; {'' if packed else 'add --resume to go on with it, or '}remove it.")
+        if there:
+            leave.enter_context(lock(real, _BUSY))
+            run.done = _done(real)
+        found = run.answered()
+        first = next(found, None)  # rows that cannot be read at all fail here, before there is a file
+        for row in run.known:
+            if not _answers_so(reader, row, run.done[row.id]):
+                raise UserError(
+                    f"{out}: its answer to {row.id} is another reader's; go on with the reader it was begun with, or "
+                    "take another file."
+                )
+        real.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            file = leave.enter_context(_opened(real, "ab" if there else "xb"))
+        except FileExistsError:
+            raise UserError(f"{out}: {_BUSY}") from None
+        if not there:
+            leave.enter_context(lock(real, _BUSY))
+        remedy = "make room and remove it" if packed else "make room, then go on with --resume"
+        _write(file, pieces(kind, chain([] if first is None else [first], found)), out, packed, remedy)
+    run.summary.strangers = len(run.done) - run.summary.resumed
+    return run.summary
 
 
-def _answered(
-    reader: Reader,
-    rows: Iterable[Row | BadRow],
-    summary: Summary,
-    done: Mapping[str, float | None],
-    top: int,
-    min_confidence: float,
-    known: list[Row] | None = None,
-) -> Iterator[tuple[Row, list[Answer]]]:
-    """Each good row that is not done yet with its answers, in order; the summary is kept on the way, and the first rows
-    that have an answer already are put into ``known``."""
+@dataclass
+class _Run:
+    """The rows on their way through a reader, and what became of them."""
 
-    def good() -> Iterator[Row]:
-        for row in rows:
+    reader: Reader
+    rows: Iterable[Row | BadRow]
+    top: int
+    min_confidence: float
+    done: Mapping[str, float | None] = field(default_factory=dict)
+    known: list[Row] = field(default_factory=list)  # the first rows that have an answer already
+    summary: Summary = field(default_factory=Summary)
+
+    def answered(self) -> Iterator[tuple[Row, list[Answer]]]:
+        """Each good row that is not done yet with its answers, in order."""
+        total = len(self.rows) if isinstance(self.rows, list) else None
+        options = {"top": self.top, "min_confidence": self.min_confidence}
+        for row, answers in self.reader.predict(self._good(), total=total, **options):  # type: ignore[arg-type]
+            if answers:
+                self.summary.answered += 1
+            else:
+                self.summary.unanswered += 1
+            yield row, answers
+
+    def _good(self) -> Iterator[Row]:
+        for row in self.rows:
             if isinstance(row, Row) and _too_long(row.question):
                 row = BadRow(f"id {row.id}", f"the question has more than {MAX_QUESTION:,} words")
             if isinstance(row, BadRow):
-                summary.skipped += 1
-                if len(summary.bad) < _KEPT:
-                    summary.bad.append(row)
-            elif row.id in done:
-                summary.resumed += 1
-                if known is not None and len(known) < _TRIED and done[row.id] is not None:
-                    known.append(row)
+                self.summary.skipped += 1
+                if len(self.summary.bad) < _KEPT:
+                    self.summary.bad.append(row)
+            elif row.id in self.done:
+                self.summary.resumed += 1
+                if len(self.known) < _TRIED and self.done[row.id] is not None:
+                    self.known.append(row)
             else:
                 yield row
 
-    total = len(rows) if isinstance(rows, list) else None
-    for row, answers in reader.predict(good(), top=top, min_confidence=min_confidence, total=total):
-        if answers:
-            summary.answered += 1
-        else:
-            summary.unanswered += 1
-        yield row, answers
+
+def is_stream(out: Path) -> bool:
+    """Whether ``out`` is standard output, an open descriptor, a pipe or a terminal: written to, never replaced."""
+    return str(out) == "-" or _descriptor(out) is not None or out.is_fifo() or out.is_char_device()
+
+
+def _descriptor(out: Path) -> int | None:
+    """The open file that ``out`` names; resolved, it would be the file that the shell has put there."""
+    if (standard := {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(out))) is not None:
+        return standard
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(out))
+    return int(match[1]) if match else None
+
+
+@contextlib.contextmanager
+def _stream(out: Path) -> Iterator[IO[bytes]]:
+    descriptor = _descriptor(out)
+    if str(out) == "-" or descriptor == 1:
+        if sys.stdout is None:
+            raise UserError(f"{out}: standard output is closed; give a file.")
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+    else:
+        with open(out if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file:
+            yield file
+
+
+def _opened(path: Path, mode: str) -> IO[bytes]:
+    return path.open(mode)
+
+
+def _write(file: IO[bytes], content: Iterator[bytes], out: Path, packed: bool, remedy: str) -> None:
+    """Write piece by piece; what was written is there, whatever comes after."""
+    with gzip.GzipFile(fileobj=file, mode="wb") if packed else contextlib.nullcontext(file) as to:
+        for piece in content:
+            try:
+                to.write(piece)
+                to.flush()
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise UserError(f"{out}: cannot be written to ({error.strerror}); {remedy}.") from None
 
 
 def _too_long(question: str) -> bool:
@@ -146,8 +198,6 @@ def _answers_so(reader: Reader, row: Row, score: float | None) -> bool:
 def _done(out: Path) -> dict[str, float | None]:
     """The ids that an earlier run has answered, each with the score of its best answer if it has any; a last line that
     was cut short is taken off the file, once it is sure that all of it are predictions."""
-    if not out.exists():
-        return {}
     done: dict[str, float | None] = {}
     whole = 0
     with out.open("rb") as file:
@@ -172,9 +222,3 @@ def _predicted(line: bytes) -> tuple[str, float | None] | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return (id, score) if line.endswith(b"\n") and isinstance(id, str) and isinstance(answers, list) else None
-
-
-def _opened(path: Path, mode: str, packed: bool) -> IO[str]:
-    if packed:
-        return io.TextIOWrapper(gzip.GzipFile(path, mode), encoding="utf-8", newline="\n")
-    return path.open(mode, encoding="utf-8", newline="\n")

@@ -1,0 +1,114 @@
+"""Predictions as files: the official format, JSON Lines, CSV, TSV and Parquet, written and read again."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rmreader.errors import UserError
+from rmreader.reading.answering.answers import Answer, Row, text_of
+from rmreader.reading.files.rows import KINDS, Source, is_packed, no_column, trees
+
+Found = Iterable[tuple[Row, list[Answer]]]
+
+_FIELDS = [field.name for field in dataclasses.fields(Answer)]
+_TABLE = ["id", "rank", *_FIELDS]  # the columns of a table: a row per answer, one without a rank where there is none
+_ROW_GROUP = 10_000
+
+
+def kind_to_write(out: Path, otherwise: str) -> str:
+    """The format of a file of predictions by its ending; official predictions are the one of ``.json``."""
+    name = out.with_suffix("") if is_packed(out) else out
+    return KINDS.get(name.suffix.lower(), otherwise)
+
+
+def pieces(kind: str, found: Found) -> Iterator[bytes]:
+    """The content of a file of predictions, piece by piece as the answers come; of a whole that is none before its end,
+    at the end."""
+    if kind == "squad":
+        yield json.dumps({row.id: text_of(answers) for row, answers in found}).encode()
+    elif kind == "parquet":
+        yield _parquet(found)
+    elif kind == "jsonl":
+        for row, answers in found:
+            tree = {"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}
+            yield f"{json.dumps(tree)}\n".encode()
+    else:
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+        writer.writerow(_TABLE)
+        for row, answers in found:
+            writer.writerows(_table_rows(row, answers))
+            yield buffer.getvalue().encode()
+            buffer.seek(0)
+            buffer.truncate()
+        yield buffer.getvalue().encode()
+
+
+def _table_rows(row: Row, answers: Sequence[Answer]) -> list[list[object]]:
+    none = [[None] * (len(_TABLE) - 1)]
+    rows = [[rank, *dataclasses.astuple(answer)] for rank, answer in enumerate(answers, start=1)]
+    return [list(map(_storable, [row.id, *cells])) for cells in rows or none]
+
+
+def _storable(value: object) -> object:
+    """Half of a character, as JSON and some files can hold, is nothing that a table can."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _parquet(found: Found) -> bytes:
+    """One row group after the other, so that memory holds them packed."""
+    import pyarrow
+    import pyarrow.parquet
+
+    kinds = {"str": pyarrow.string(), "int": pyarrow.int64(), "float": pyarrow.float64()}
+    types = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Answer)}
+    schema = pyarrow.schema({"id": pyarrow.string(), "rank": pyarrow.int64(), **types})
+    buffer, waiting = io.BytesIO(), list[list[object]]()
+    with pyarrow.parquet.ParquetWriter(buffer, schema) as writer:
+
+        def write() -> None:
+            columns = zip(*waiting, strict=True) if waiting else ([] for _ in _TABLE)
+            writer.write_table(pyarrow.table(list(map(list, columns)), schema=schema))
+            waiting.clear()
+
+        for row, answers in found:
+            waiting += _table_rows(row, answers)
+            if len(waiting) >= _ROW_GROUP:
+                write()
+        write()
+    return buffer.getvalue()
+
+
+def read_predictions(path: Path) -> dict[str, str]:
+    """The text predicted for each question id, out of whatever ``pieces`` writes; the first answer of an id counts."""
+    kind = kind_to_write(path, "squad")
+    if kind == "squad":
+        from rmreader.scoring.squad import read_predictions as official
+
+        return official(path)
+    source = Source.of(path)
+
+    def choose(there: Sequence[str]) -> list[str]:
+        if missing := next((name for name in ("id", "text") if name not in there), None):
+            raise UserError(f"{no_column(source, [missing], there)}; `rmreader predict` writes such a table.")
+        return ["id", "text"]
+
+    texts: dict[str, str] = {}
+    for number, tree in trees(source, choose):
+        try:
+            if isinstance(tree, str):
+                raise ValueError(tree)
+            answers = tree["answers"] if kind == "jsonl" else [tree]
+            id, text = tree["id"], answers[0]["text"] if answers else ""
+            if not isinstance(id, str | int) or not isinstance(text, str | None):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            what = str(error) if type(error) is ValueError else "not a prediction"
+            raise UserError(f"{path}: {'line' if kind == 'jsonl' else 'row'} {number}: {what}; fix the file.") from None
+        texts.setdefault(str(id), text or "")
+    return texts
