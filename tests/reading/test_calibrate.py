@@ -109,9 +109,10 @@ def test_held_out_articles_are_those_the_recipe_held_out(
 ) -> None:
     monkeypatch.setenv("RMREADER_CACHE", str(tmp_path / "cache"))
     articles = []
+    answers = [{"text": "Ada", "answer_start": 0}, {"text": "Ada is", "answer_start": 0}]
     for number in range(10):
         qas = [
-            {"id": f"q{number}", "question": f"Who is {number}?", "answers": [{"text": "Ada", "answer_start": 0}]},
+            {"id": f"q{number}", "question": f"Who is {number}?", "answers": answers},
             {"id": f"n{number}", "question": "Who is none?", "answers": [], "is_impossible": True},
         ]
         articles.append({"title": f"t{number}", "paragraphs": [{"context": f"Ada is {number}.", "qas": qas}]})
@@ -126,6 +127,7 @@ def test_held_out_articles_are_those_the_recipe_held_out(
         if count:
             held = list(held_out(made, train))
             assert len(held) == count
+            assert [row.references for row in held] == [("Ada", "Ada is")] * count
             assert {row.question for row in held} < {f"Who is {k}?" for k in range(10)}
             origin = {"trained_on": "other.json", "trained_on_sha256": "0" * 64}
             write_reader(made, make_network(recipe, lexicon).state_dict(), lexicon, recipe, {}, origin)

@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 HEAVY = {"torch", "onnx", "transformers", "spacy", "h5py", "matplotlib", "scipy", "pandas"}
 
 
@@ -58,6 +60,22 @@ def test_everything_a_reader_does_works_where_torch_cannot_be_imported(folder: P
             print(error)
     """
     assert "torch" in run(script, str(folder))
+
+
+@pytest.mark.parametrize("kind", ["onnx", "small"])
+def test_a_shipped_reader_is_exported_where_torch_cannot_be_imported(tmp_path: Path, kind: str) -> None:
+    script = """
+        import sys
+        sys.modules["torch"] = None
+        sys.argv = ["rmreader", "export", sys.argv[1], "small", "-o", sys.argv[2]]
+        from rmreader.cli import main
+        try:
+            main()
+        except SystemExit as left:
+            assert not left.code, left.code
+    """
+    run(script, kind, str(tmp_path / "made"))
+    assert (tmp_path / "made").exists()
 
 
 def test_importing_the_package_costs_nothing() -> None:

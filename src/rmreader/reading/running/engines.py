@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.cores import MOST_THREADS, cores
 from rmreader.errors import UserError
 from rmreader.readers.folder import Folder
 from rmreader.text.lexicon import Lexicon
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from rmreader.reading.running.added_inputs import AddedInputs
     from rmreader.reading.running.inputs import WordInputs
-
-MOST_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,6 @@ class Engine(Protocol):
 
     def attend(self, pair: Pair) -> Rounds:
         """The attentions of one question."""
-
-
-def cores() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pace:
