@@ -98,11 +98,12 @@ def predict(
     passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
 ) -> None:
     """Answer every question of a file: official predictions (id to text), or JSON Lines or a table with all details."""
+    from rmreader.data.tables import kind_of
     from rmreader.files import file_to_write
     from rmreader.readers.folder import find, reader_names
     from rmreader.reading.answering.reader import Reader
     from rmreader.reading.files import predict as predicting
-    from rmreader.reading.files.rows import Columns, kind_of, read_rows
+    from rmreader.reading.files.rows import Columns, read_rows
 
     if not predicting.is_stream(out):
         file_to_write(out, data, *map(find, reader_names(model)))

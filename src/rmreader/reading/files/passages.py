@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmreader.data.tables import foreign
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer
 
@@ -18,39 +19,6 @@ OFFSETS = "open(file, encoding='utf-8-sig')"
 line end as one \\n. In ``open(file, encoding='utf-8-sig', newline='')`` each \\r\\n before a place adds one to it."""
 
 _BETWEEN = "\n\n"  # two texts that are read as one
-_FORMATS = {
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive",
-    b"\xd0\xcf\x11\xe0": "an old Office document",
-    b"{\\rtf": "an RTF document",
-    b"\x1f\x8b": "a gzip archive",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
-    b"PAR1": "a Parquet table",
-    b"SQLite format 3": "an SQLite database",
-    b"\x7fELF": "a program",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-}
-_ZIPPED = {
-    b"word/": "a Word document (.docx)",
-    b"xl/": "an Excel table (.xlsx)",
-    b"ppt/": "a PowerPoint document (.pptx)",
-    b"opendocument": "an OpenDocument file",
-    b"epub+zip": "an EPUB book",
-}
-
-
-def foreign(content: bytes) -> str | None:
-    """What a file is by its first bytes, where it is a known format that is no plain text."""
-    found = next((name for magic, name in _FORMATS.items() if content.startswith(magic)), None)
-    if found == "a ZIP archive":
-        return next((name for part, name in _ZIPPED.items() if part in content), found)
-    return found or ("binary data" if b"\0" in content[:4096] else None)
 
 
 def read_passage(place: str | Path) -> str:
@@ -63,7 +31,7 @@ def read_passage(place: str | Path) -> str:
         raise UserError(f"{place}: cannot be read ({error.strerror}); check the path.") from None
     except (RuntimeError, ValueError) as error:  # such as ~nobody, or a NUL in the name
         raise UserError(f"{place}: no such file ({error}); check the path.") from None
-    if (kind := foreign(content)) is not None:
+    if (kind := foreign(content) or ("binary data" if b"\0" in content else None)) is not None:
         raise UserError(f"{place}: this is {kind}, not plain text; save its text as a UTF-8 file and give that.")
     try:
         text = io.StringIO(content.decode("utf-8-sig"), newline=None).read()

@@ -15,11 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from rmreader.data.tables import is_packed
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, lock, write_whole
 from rmreader.reading.answering.answers import Answer, Row
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
-from rmreader.reading.files.rows import BadRow, is_packed
+from rmreader.reading.files.rows import BadRow
 from rmreader.reading.files.written import kind_to_write, pieces
 from rmreader.text.tokens import tokenize
 

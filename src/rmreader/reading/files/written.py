@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from rmreader.data.tables import KINDS, Source, is_packed, no_column, trees
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer, Row, text_of
-from rmreader.reading.files.rows import KINDS, Source, is_packed, no_column, trees
 
 Found = Iterable[tuple[Row, list[Answer]]]
 

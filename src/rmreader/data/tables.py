@@ -1,0 +1,226 @@
+"""Rows of files that are no SQuAD: JSON Lines, CSV, TSV and Parquet, plain or packed, streamed; a bad row is named."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import IO, Any
+
+from rmreader.errors import UserError
+
+KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+"""What a file is by its ending."""
+_LONGEST_FIELD = 2**31 - 1
+_LISTED = 10  # columns named in an error
+
+Choose = Callable[[Sequence[str]], list[str]]
+"""Of a table's columns those to read; refuses a table without what is needed."""
+
+_FORMATS = {
+    b"%PDF-": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\xd0\xcf\x11\xe0": "an old Office document",
+    b"{\\rtf": "an RTF document",
+    b"\x1f\x8b": "a gzip archive",
+    b"BZh9": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF89a": "a GIF image",
+    b"PAR1\x15": "a Parquet table",
+    b"SQLite format 3": "an SQLite database",
+    b"\x7fELF": "a program",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+_ZIPPED = {
+    b"word/": "a Word document (.docx)",
+    b"xl/": "an Excel table (.xlsx)",
+    b"ppt/": "a PowerPoint document (.pptx)",
+    b"opendocument": "an OpenDocument file",
+    b"epub+zip": "an EPUB book",
+}
+
+
+def foreign(content: bytes) -> str | None:
+    """What a file is by its first bytes, where it is a known format that is no plain text."""
+    found = next((name for magic, name in _FORMATS.items() if content.startswith(magic)), None)
+    if found == "a ZIP archive":
+        return next((name for part, name in _ZIPPED.items() if part in content), found)
+    return found
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read rows from, or standard input, whose content is kept, because some files are read twice."""
+
+    path: Path
+    kind: str
+    content: bytes | None = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @classmethod
+    def of(cls, path: Path, kind: str = "") -> Source:
+        """The source that ``path`` names, ``-`` for standard input; refused where it cannot be one."""
+        kind = kind_of(path, kind)
+        if str(path) == "-":
+            if sys.stdin is None:
+                raise UserError("-: standard input is closed; give a file, or the rows through a pipe.")
+            return cls(path, kind, sys.stdin.buffer.read())
+        if path.is_dir():
+            raise UserError(f"{path}: a folder; give a file of questions.")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: a pipe or device; send its content through standard input, which is -.")
+        if not path.is_file():
+            raise UserError(f"{path}: no such file.")
+        return cls(path, kind)
+
+    def open(self) -> IO[bytes]:
+        """Its bytes, unpacked."""
+        if self.content is not None:
+            packed = self.content[:2] == b"\x1f\x8b"
+            return io.BytesIO(gzip.decompress(self.content) if packed else self.content)
+        return io.BufferedReader(gzip.GzipFile(self.path)) if is_packed(self.path) else self.path.open("rb")
+
+    def lines(self) -> Iterator[str]:
+        """Its lines; one sentence where the file is not what its name says."""
+        try:
+            with self.open() as file:
+                begin = file.read(1 << 16)
+                if (found := foreign(begin)) is not None:
+                    raise UserError(f"{self}: this is {found}, not {self.kind}; save it as UTF-8 text.")
+            with io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="") as text:
+                yield from text
+        except UnicodeDecodeError:
+            with self.open() as file:
+                number = next(number for number, line in enumerate(file, start=1) if not _is_utf8(line))
+            raise UserError(f"{self}: line {number}: not UTF-8 text; save it as UTF-8.") from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"{self}: cannot be read to its end ({error}); fetch or make it again.") from None
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def kind_of(path: Path, kind: str = "") -> str:
+    """The format of a file, as named or by its ending; standard input holds JSON Lines unless named otherwise."""
+    known = sorted(set(KINDS.values()))
+    if kind and kind not in known:
+        raise UserError(f"{kind!r} is no format that is known; take one of {', '.join(known)}.")
+    ending = path.with_suffix("").suffix if is_packed(path) else path.suffix
+    found = kind or ("jsonl" if str(path) == "-" else KINDS.get(ending.lower()))
+    if found is None:
+        raise UserError(f"{path}: the ending says nothing about the format; name it: {', '.join(known)}.")
+    return found
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is compressed, by its ending."""
+    return path.suffix.lower() == ".gz"
+
+
+def trees(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
+    """Every row of a table or of JSON Lines with its number, as a dictionary; a bad one as what is wrong with it."""
+    if source.kind == "parquet":
+        return _parquet(source, choose)
+    return _jsonl(source) if source.kind == "jsonl" else _csv(source, choose)
+
+
+def _jsonl(source: Source) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(source.lines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            tree = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield number, f"not valid JSON ({error})"
+            continue
+        yield number, tree if isinstance(tree, dict) else "not a JSON object"
+
+
+def _csv(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    lines = source.lines()
+    first = next(lines, "")
+    rows = csv.reader(chain([first] * bool(first), lines), delimiter=_delimiter(source, first, choose), strict=True)
+    try:
+        header = next(rows, None)
+    except csv.Error as error:
+        raise UserError(f"{source}: line 1: not valid CSV ({error}); it must name the columns.") from None
+    if header is None:
+        raise UserError(f"{source}: the file is empty; its first line must name the columns.")
+    choose(header)
+    for number in count(1):
+        before, wrong = rows.line_num, ""
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            cells, wrong = [], f"not valid CSV ({error})"
+        if cells is None:
+            return
+        if cells and len(cells) != len(header):
+            wrong = f"{len(cells)} fields where the header has {len(header)}"
+        if wrong and rows.line_num > before + 1:
+            wrong += f"; it takes up lines {before + 1} to {rows.line_num}: is a quote left open?"
+        if wrong or cells:
+            yield number, wrong or dict(zip(header, cells, strict=True))
+
+
+def _delimiter(source: Source, first: str, choose: Choose) -> str:
+    """What is between the fields: of CSV a semicolon or a tab too, as spreadsheets in many countries write it, where
+    that makes the first line name the columns."""
+    if source.kind == "tsv":
+        return "\t"
+    for delimiter in (",", ";", "\t"):
+        try:
+            choose(next(csv.reader([first], delimiter=delimiter, strict=True), []))
+        except (UserError, csv.Error):
+            continue
+        return delimiter
+    return ","
+
+
+def _parquet(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    number = 0
+    try:
+        with source.open() as content:
+            file = pyarrow.parquet.ParquetFile(content)
+            for batch in file.iter_batches(batch_size=1024, columns=choose(file.schema_arrow.names)):
+                for place in range(len(batch)):
+                    number += 1
+                    try:
+                        yield number, {name: batch.column(name)[place].as_py() for name in batch.schema.names}
+                    except (ValueError, OverflowError) as error:  # such as text that is not UTF-8
+                        yield number, f"cannot be read ({error})"
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{source}: not a Parquet file that can be read ({' '.join(str(error).split())}).") from None
+
+
+def no_column(source: Source, names: Sequence[str], there: Sequence[str]) -> str:
+    """That a table lacks a column, and which it has."""
+    listed = ", ".join(map(short, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
+    return f"{source}: no column {' or '.join(map(repr, names))}; its columns are {listed}"
+
+
+def short(text: str) -> str:
+    """A text of any length as an error may quote it."""
+    return repr(text if len(text) <= 40 else text[:39] + "…")
