@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from rmreader.errors import UserError
 from rmreader.readers.folder import SHIPPED
 from rmreader.reading.answering.answers import Answer, Row
-from rmreader.reading.answering.asked import Asked, Decoding
+from rmreader.reading.answering.asked import Asked
 from rmreader.reading.answering.decode import log_softmax, span_scores
 from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
@@ -225,7 +225,7 @@ def test_the_best_places_of_all_windows_are_read_once_more_as_one_text(windowed:
 
 
 def test_what_is_read_again_stands_around_the_highest_logits() -> None:
-    asked = Asked(Row("", "Who?", " ".join(f"w{k}" for k in range(900))), Decoding(5, window=1))
+    asked = Asked(Row("", "Who?", " ".join(f"w{k}" for k in range(900))), 5, window=1)
     assert len(asked.portions) > 3
     peaks = {100: 9.0, 500: 8.0, 880: 7.0}  # by token of the passage
     for portion in asked.portions:

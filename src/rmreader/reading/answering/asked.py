@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,25 +23,16 @@ _CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How answers are read off: the longest, in tokens; how much is read at once; what scores are divided by."""
-
-    max_length: int
-    window: int
-    temperature: float = 1.0
-
-
 class Asked:
-    """A question and its passage.
+    """A question and its passage; ``max_length`` of an answer and ``window``, what is read at once, are in tokens.
 
     Scores of different portions cannot be compared: the network was only ever taught to choose within one text. So of a
     passage in several portions, the surroundings of the spans with the highest logits, as many as one window holds, are
     read once more, as one text. Answers, scores and confidences are those of this last reading.
     """
 
-    def __init__(self, row: Row, decoding: Decoding) -> None:
-        self.row, self.decoding = row, decoding
+    def __init__(self, row: Row, max_length: int, window: int, temperature: float = 1.0) -> None:
+        self.row, self.max_length, self.window, self.temperature = row, max_length, window, temperature
         self.question_tokens, self.passage_tokens = tokenize(row.question), tokenize(row.passage)
         if len(self.question_tokens) > MAX_QUESTION:
             raise UserError(
@@ -50,7 +40,7 @@ class Asked:
             )
         length = len(self.passage_tokens) if len(self.question_tokens) else 0
         self.places = np.arange(length)  # the tokens of the passage that are being read
-        self.portions = portions(length, decoding.max_length, decoding.window)
+        self.portions = portions(length, max_length, window)
         self.spans: NDArray[np.float64] | None = None  # ``span_scores`` of the last reading
         self._read = 0
         self._weight = 0.0  # log Z₁·Z₂, which makes scores log-probabilities
@@ -90,7 +80,7 @@ class Asked:
         self._read += 1
         first = portion.first - portion.begin
         own, ends = scores.start[first : portion.last - portion.begin], scores.end[first:]
-        spans = span_scores(own, ends, self.decoding.max_length)
+        spans = span_scores(own, ends, self.max_length)
         if self._best or self.row.breaks:  # what is read may have gaps, and no answer has one in it
             line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
             to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
@@ -107,11 +97,11 @@ class Asked:
     def _line(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of these tokens that go up by 1 from each to the next, but by more over a gap or a break."""
         before = np.searchsorted(self.row.breaks, self.passage_tokens.starts[places], side="right")
-        return np.asarray(places + self.decoding.max_length * before)
+        return np.asarray(places + self.max_length * before)
 
     def _choose(self) -> None:
         """Read again what is around the best spans, until one window is full."""
-        left, chosen = room(self.decoding.max_length, self.decoding.window), np.zeros(len(self.places), bool)
+        left, chosen = room(self.max_length, self.window), np.zeros(len(self.places), bool)
         for _, start, end in sorted(self._best, key=lambda one: (-one[0], one[1:])):
             around = chosen[max(0, start - _AROUND) : end + 1 + _AROUND]
             left -= len(around) - int(around.sum())
@@ -128,7 +118,7 @@ class Asked:
         answers: list[Answer] = []
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
         for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
-            confidence = min(confidence, f1_to_expect(self.spans, start, end, self.decoding.temperature))
+            confidence = min(confidence, f1_to_expect(self.spans, start, end, self.temperature))
             if confidence < min_confidence:
                 break
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])

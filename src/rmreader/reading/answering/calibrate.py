@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.data.encoded import Encoded
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import write_whole
@@ -86,11 +87,16 @@ def held_out(folder: Path, train: Path) -> list[Row]:
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
         raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")
-    rows = [
-        Row(str(number), held.question(number), held.passage(number), tuple(held.references(number)))
-        for number in range(len(held))
-        if held.references(number)
-    ]
+    rows = answered(held)
     if not rows:
         raise UserError(f"{train}: the articles held out have no question with an answer, and calibration needs them.")
     return rows
+
+
+def answered(encoded: Encoded) -> list[Row]:
+    """The answered questions of encoded data."""
+    return [
+        Row(str(number), encoded.question(number), encoded.passage(number), tuple(references))
+        for number in range(len(encoded))
+        if (references := encoded.references(number))
+    ]

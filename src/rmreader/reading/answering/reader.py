@@ -15,7 +15,7 @@ from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
 from rmreader.readers.folder import SHIPPED, Folder, open_folder, reader_names
 from rmreader.reading.answering.answers import Answer, Attention, Explanation, Row
-from rmreader.reading.answering.asked import MAX_QUESTION, Asked, Decoding, read_all
+from rmreader.reading.answering.asked import MAX_QUESTION, Asked, read_all
 from rmreader.reading.running.engines import Engine, make_engine
 from rmreader.scoring.attention import log_attention
 from rmreader.text.lexicon import Lexicon
@@ -152,7 +152,7 @@ class Reader:
         return Explanation(asked.question_tokens, asked.part(last), rounds)
 
     def _asked(self, row: Row) -> Asked:
-        return Asked(row, Decoding(self.max_length, self.window, self.temperature))
+        return Asked(row, self.max_length, self.window, self.temperature)
 
     def _read(self, asked: Asked) -> Asked:
         """Read one question: alone as fast as can be, its portions side by side."""

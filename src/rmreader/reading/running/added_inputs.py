@@ -57,7 +57,7 @@ class AddedInputs:
         self.tagger = Tagger(inputs.tags, shape.entities) if inputs.tags else None
         self._tags = [weights[f"encoder.{kind}.weight"] for kind in ("pos", "ner")] if inputs.tags else []
         self._tagging = Lock()  # a spaCy pipeline serves one thread at a time
-        self.encoder = Encoder(folder, weights, int8, shape.fingerprint) if inputs.contextual else None
+        self.encoder = BertEncoder(folder, weights, int8, shape.fingerprint) if inputs.contextual else None
 
     def join(
         self, texts: tuple[Sequence[str], Sequence[str]], known: tuple[Floats, Floats], threads: int = 1
@@ -76,7 +76,7 @@ class AddedInputs:
         return question, context
 
 
-class Encoder:
+class BertEncoder:
     """A BERT encoder, frozen or tuned, apart or on pairs; long texts in overlapping windows."""
 
     def __init__(self, folder: Folder, weights: Weights, int8: bool, expected: str) -> None:

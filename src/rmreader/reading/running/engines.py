@@ -129,7 +129,7 @@ class OnnxEngine:
         """Read one question: a second thread takes half of the large products, where that is the faster way."""
         threads = 1 + self._pace.choose() if self.threads > 1 else 1
         session, began = self._session(threads), perf_counter()
-        scores = Scores(*session.run(None, self._inputs(pair, threads)))
+        scores = self._run(session, pair, self.words(pair.question_words, pair.context_words), threads)
         self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
         return scores
 
@@ -159,20 +159,17 @@ class OnnxEngine:
 
     def attend(self, pair: Pair) -> Rounds:
         """The attentions of one question, in float whatever the precision."""
-        _, _, *rounds = self._explaining.run(None, self._inputs(pair))
+        known = self.words(pair.question_words, pair.context_words)
+        _, _, *rounds = self._explaining.run(None, self._inputs(pair, known))
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
-    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors) -> Scores:
-        return Scores(*session.run(None, self._with_added(pair, known)))
+    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors, threads: int = 1) -> Scores:
+        return Scores(*session.run(None, self._inputs(pair, known, threads)))
 
-    def _inputs(self, pair: Pair, threads: int = 1) -> dict[str, NDArray[np.float32]]:
-        return self._with_added(pair, self.words(pair.question_words, pair.context_words), threads)
-
-    def _with_added(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
-        question, context = known
+    def _inputs(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
         if self.added is not None:
-            question, context = self.added.join((pair.question_words, pair.context_words), known, threads)
-        return {"question": question, "context": context}
+            known = self.added.join((pair.question_words, pair.context_words), known, threads)
+        return {"question": known[0], "context": known[1]}
 
 
 def make_engine(

@@ -27,7 +27,7 @@ EXCLUDED = -1e4  # logit of a word towards itself where it is left out, as in mo
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundNames:
     """Names of the logits of one block, turned: Eᵀ [m, n] and Bᵀ [m, m]."""
 
     Et: str
@@ -123,7 +123,7 @@ class Layers:
 
 
 @dataclass(frozen=True)
-class Fusion:
+class FoldedFusion:
     """Eq. 13 with W[x; y; x∘y; x−y] as (Wx+Ws)x + (Wy−Ws)y + Wm(x∘y); matrices are [in, out], W_r beside W_g."""
 
     x: Array
@@ -133,13 +133,13 @@ class Fusion:
     form: str
 
     @staticmethod
-    def of(w: Weights, name: str, config: NetworkConfig) -> Fusion:
+    def of(w: Weights, name: str, config: NetworkConfig) -> FoldedFusion:
         """Fold the weights of one fusion."""
         x, y, *rest = np.split(w[f"{name}.weight"].T, 2 + config.fusion_mul + config.fusion_sub)
         if config.fusion_sub:
             difference = rest.pop()
             x, y = x + difference, y - difference
-        return Fusion(x, y, rest.pop() if config.fusion_mul else None, w[f"{name}.bias"], config.fusion)
+        return FoldedFusion(x, y, rest.pop() if config.fusion_mul else None, w[f"{name}.bias"], config.fusion)
 
     def fuse(self, layers: Layers, x: str, both: str) -> str:
         """o from x and the sum of the three products."""
@@ -155,12 +155,12 @@ class Fusion:
         return g.op("Add", x, g.op("Mul", gate, g.op("Sub", candidate, x)))
 
 
-def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[str, str, list[Round]]:
+def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[str, str, list[RoundNames]]:
     """Input vectors [n, D] and [m, D] -> logits of start and end [m], and every round."""
     V, U = layers.bilstm("encoder.lstm", question), layers.bilstm("encoder.lstm", context)  # Eq. 12
     in_c = aligns_in_c(layers, config)
     other = "" if in_c else _off_diagonal(layers.g, U)
-    R, Zs, rounds, S = U, list[str](), list[Round](), ""
+    R, Zs, rounds, S = U, list[str](), list[RoundNames](), ""
     E, B = Aligned(), Aligned()
     for t in range(config.blocks):  # Eq. 14
         name, past = f"aligner.blocks.{t}", rounds[-1] if rounds and config.reattention else None
@@ -171,7 +171,7 @@ def network(layers: Layers, config: NetworkConfig, question: str, context: str) 
         else:
             H, Et = align_question(layers, config, name, R, V, past, S)
             Z, Bt, S = align_self(layers, config, name, H, past, S, other)
-            rounds.append(Round(Et, Bt))
+            rounds.append(RoundNames(Et, Bt))
         Zs.append(Z)
         last = t > 0 and t == config.blocks - 1
         R = layers.bilstm(f"{name}.evidence", layers.g.op("Concat", *Zs, axis=-1) if last else Z)
@@ -180,10 +180,10 @@ def network(layers: Layers, config: NetworkConfig, question: str, context: str) 
 
 
 def align_question(
-    layers: Layers, config: NetworkConfig, name: str, R: str, V: str, past: Round | None, S: str
+    layers: Layers, config: NetworkConfig, name: str, R: str, V: str, past: RoundNames | None, S: str
 ) -> tuple[str, str]:
     """Interactive alignment: H [m, 2d] and Eᵀ; ``S`` is softmax(B_:j) of the round before, word j along row j."""
-    g, fusion = layers.g, Fusion.of(layers.w, f"{name}.fusion_H", config)
+    g, fusion = layers.g, FoldedFusion.of(layers.w, f"{name}.fusion_H", config)
     v, u, both = layers.similarity(f"{name}.similarity_E", V, R, fusion.x)
     Et = g.op("Gemm", u, v, transB=1)  # Eq. 1
     if past is not None:  # Eq. 4; softmax(E_i:) runs down the columns of Eᵀ
@@ -198,10 +198,10 @@ def align_question(
 
 
 def align_self(
-    layers: Layers, config: NetworkConfig, name: str, H: str, past: Round | None, S: str, other: str
+    layers: Layers, config: NetworkConfig, name: str, H: str, past: RoundNames | None, S: str, other: str
 ) -> tuple[str, str, str]:
     """Self alignment: Z [m, 2d], Bᵀ and its softmax along rows; ``other`` is 1 off the diagonal and 0 on it."""
-    g, fusion = layers.g, Fusion.of(layers.w, f"{name}.fusion_Z", config)
+    g, fusion = layers.g, FoldedFusion.of(layers.w, f"{name}.fusion_Z", config)
     h1, h2, both = layers.similarity(f"{name}.similarity_B", H, H, fusion.x)
     Bt = g.op("Gemm", h2, h1, transB=1)
     if past is not None:  # Eq. 5
@@ -238,7 +238,7 @@ def align_in_c(
 ) -> tuple[str, Aligned]:
     """Either alignment, of ``x`` with ``other`` (itself, in self alignment): two products and one operator."""
     name, (logits, out) = f"aligner.blocks.{t}", letters
-    fusion = Fusion.of(layers.w, f"{name}.fusion_{out}", config)
+    fusion = FoldedFusion.of(layers.w, f"{name}.fusion_{out}", config)
     assert fusion.mul is not None
     W1, W2 = (weight.T for weight in layers.w[f"{name}.similarity_{logits}.weight"])
     width, own = W1.shape[1], x == other
@@ -274,7 +274,7 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, s
     s = g.op("MatMul", alpha, V)  # [1, 2d]
     start = scores("start", s)
     l = g.op("MatMul", g.op("Softmax", start, axis=-1), R)  # noqa: E741 (the paper's name)
-    fusion = Fusion.of(w, "pointer.fusion", config)
+    fusion = FoldedFusion.of(w, "pointer.fusion", config)
     both = g.op("Gemm", l, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
     if fusion.mul is not None:
         both = g.op("Gemm", g.op("Mul", s, l), fusion.mul, both)
