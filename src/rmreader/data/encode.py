@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.console import progress
+from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
 from rmreader.data.store import Arrays, Damaged, Texts, bounds_of, open_arrays, save_arrays
@@ -153,7 +154,7 @@ def _encoded_chunks(chunks: list[_Chunk], workers: int | None) -> Iterator[Itera
     Linux forks safely; elsewhere new processes would run the caller's script again, and one is quick enough.
     """
     if workers is None:
-        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        workers = cores()
     workers = min(workers, len(chunks), 16)
     if workers < 2 or len(chunks) < 8 or sys.platform != "linux":
         yield map(_encode_chunk, chunks)
