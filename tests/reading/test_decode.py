@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.model.spans import top_spans
-from rmreader.reading.answering.decode import best_spans, f1_to_expect, log_softmax, log_sum, span_scores
+from rmreader.reading.answering.decode import (
+    best_spans,
+    different_spans,
+    f1_to_expect,
+    log_softmax,
+    log_sum,
+    span_scores,
+)
 
 
 @given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
@@ -27,6 +34,22 @@ def test_equal_to_the_networks_decoder_even_where_scores_tie(
     assert starts.tolist() == theirs[0][0, :count].tolist()
     assert ends.tolist() == theirs[1][0, :count].tolist()
     np.testing.assert_allclose(scores, theirs[2][0, :count].numpy())
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 30), st.integers(0, 10**6), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_different_spans_are_the_best_that_share_no_word(m: int, longest: int, k: int, seed: int, ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    p1, p2 = (rng.integers(-3, 1, m) if ties else rng.normal(size=m) for _ in range(2))
+    scores = span_scores(p1.astype(float), p2.astype(float), longest)
+    every = list(zip(*(part.tolist() for part in best_spans(scores, scores.size)), strict=True))
+    apart: list[tuple[int, int, float]] = []  # by the definition: go down the whole list
+    for start, end, score in every:
+        if len(apart) < k and all(end < first or last < start for first, last, _ in apart):
+            apart.append((start, end, score))
+    fill = [span for span in every if span not in apart][: k - len(apart)]
+    found = list(zip(*(part.tolist() for part in different_spans(scores, k)), strict=True))
+    assert found == sorted([*apart, *fill], key=every.index)
 
 
 def test_only_spans_that_begin_in_the_part_asked_for() -> None:

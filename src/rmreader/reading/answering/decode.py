@@ -59,18 +59,19 @@ def different_spans(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """As ``best_spans``, but k different answers: none shares a word with a better one, as the same answer with other
     edges would. Only where the passage has no k such answers do the best of the others fill up the list."""
-    if k == 1:
-        return best_spans(scores, 1)
-    starts, ends, values = best_spans(scores, scores.size)
-    taken, different, others = np.zeros(len(scores) + scores.shape[1], bool), list[int](), list[int]()
-    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+    for many in (1 if k == 1 else 32 * k, scores.size):  # most often the first few hold them, and sorting all is slow
+        starts, ends, values = best_spans(scores, many)
+        taken, different, others = np.zeros(sum(scores.shape), bool), list[int](), list[int]()
+        for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            if len(different) == k:
+                break
+            if taken[start : end + 1].any():
+                others.append(number)
+            else:
+                different.append(number)
+                taken[start : end + 1] = True
         if len(different) == k:
             break
-        if taken[start : end + 1].any():
-            others.append(number)
-        else:
-            different.append(number)
-            taken[start : end + 1] = True
     chosen = sorted([*different, *others[: k - len(different)]])
     return starts[chosen], ends[chosen], values[chosen]
 

@@ -8,6 +8,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from rmreader.data.tables import foreign
@@ -57,7 +58,7 @@ class Passages:
     @property
     def begins(self) -> list[int]:
         """Where each begins; from the second on, no answer may reach across."""
-        return [sum(len(text) + len(_BETWEEN) for text in self.texts[:number]) for number in range(len(self.texts))]
+        return [0, *accumulate(len(text) + len(_BETWEEN) for text in self.texts[:-1])]
 
     def locate(self, answer: Answer) -> tuple[str, Answer]:
         """The name of the text that an answer is in, and the answer with its places in that text."""
