@@ -24,12 +24,16 @@ def calibrate(
     """Fit the temperature of a reader's confidences on questions that it did not learn from."""
     if (train is None) == (data is None):
         raise typer.BadParameter("give either --train or --data, and not both.")
+    from rmreader.readers.folder import open_folder
     from rmreader.reading.answering.calibrate import calibrate as fit
     from rmreader.reading.answering.calibrate import held_out, questions_of
 
-    found = fit(reader, held_out(reader, train) if train is not None else questions_of(data or Path()))
+    able = open_folder(reader).recipe.network.no_answer
+    found = fit(reader, held_out(reader, train) if train is not None else questions_of(data or Path(), able))
     if json:
         emit_json(dataclasses.asdict(found))
         return
     typer.echo(f"temperature {found.temperature:.3f}, from {found.questions:,} questions")
+    if found.decision is not None:
+        typer.echo(f"no answer is given where the chance that there is none is above {found.decision.threshold:.3f}")
     typer.echo(f"expected calibration error {found.error_before:.3f} before, {found.error_after:.3f} after")

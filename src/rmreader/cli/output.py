@@ -12,7 +12,7 @@ import typer
 from rmreader.console import one_line, printable
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.answers import Answer
+    from rmreader.reading.answering.answers import Answer, Answers
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -59,7 +59,7 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
         typer.echo("  ".join(line).rstrip())
 
 
-def show_answers(question: str, answers: Sequence[Answer], passage: str, files: Sequence[str]) -> None:
+def show_answers(question: str, answers: Answers, passage: str, files: Sequence[str]) -> None:
     """A question with its answers, each marked in its sentence; with the file each is in, where there are several."""
     shown = []
     for answer, file in zip(answers, files, strict=True):
@@ -70,7 +70,7 @@ def show_answers(question: str, answers: Sequence[Answer], passage: str, files: 
         for text, sure, place, before, after in shown:
             typer.echo(f"  {text}  ({sure}){place}   {before}[{text}]{after}")
         if not answers:
-            typer.echo("  no answer")
+            typer.echo(f"  {_none(answers)}")
         return
     from rich.console import Console
     from rich.text import Text
@@ -81,7 +81,15 @@ def show_answers(question: str, answers: Sequence[Answer], passage: str, files: 
         console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}{place}", "dim")))
         console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
     if not answers:
-        console.print(Text("  no answer", style="dim"))
+        console.print(Text(f"  {_none(answers)}", style="yellow"))
+
+
+def _none(answers: Answers) -> str:
+    """What to say where no answer is given: how sure that is, and what the best guess would have been."""
+    if answers.none is None:
+        return "no answer"
+    guess = f"; the best guess: {one_line(answers.guess.text)}" if answers.guess is not None else ""
+    return f"not in this passage  ({answers.none:.0%} sure{guess})"
 
 
 def _around(answer: Answer, passage: str) -> tuple[str, str]:

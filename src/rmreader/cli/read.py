@@ -18,7 +18,7 @@ from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
-    from rmreader.reading.answering.answers import Row
+    from rmreader.reading.answering.answers import Answer, Row
     from rmreader.reading.files.passages import Passages
     from rmreader.reading.files.rows import BadRow
     from rmreader.scoring.adversarial import AdversarialScore
@@ -29,6 +29,9 @@ MinConfidence = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads to read with; else as many as there are processors.")]
+Always = Annotated[
+    bool, typer.Option("--always", help="Give the best answer even where the reader decides that there is none.")
+]
 MaxLength = Annotated[
     int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; else what its recipe says.")
 ]
@@ -46,6 +49,7 @@ def ask(
     model: Model = "small",
     top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first.")] = 1,
     min_confidence: MinConfidence = 0.0,
+    always: Always = False,
     max_length: MaxLength = None,
     threads: Threads = None,
     json: Json = False,
@@ -64,15 +68,26 @@ def ask(
 
     reader, whole, breaks = Reader.load(model, threads=threads, max_length=max_length), passages.text, passages.begins
     for number, question in enumerate(questions):
-        found = reader.ask(question, whole, top=top, min_confidence=min_confidence, breaks=breaks[1:])
+        options: dict[str, Any] = {"min_confidence": min_confidence, "always": always, "breaks": breaks[1:]}
+        found = reader.ask(question, whole, top=top, **options)
         if json:
-            places = [passages.locate(answer) for answer in found]
-            answers = [dataclasses.asdict(answer) | ({"file": file} if file else {}) for file, answer in places]
-            emit_json({"question": question, "offsets": "text" if text is not None else OFFSETS, "answers": answers})
+            tree: dict[str, Any] = {"question": question, "offsets": "text" if text is not None else OFFSETS}
+            tree["answers"] = [_located(passages, answer) for answer in found]
+            if found.none is not None:
+                tree["no_answer"] = found.none
+                if not found and found.guess is not None:
+                    tree["guess"] = _located(passages, found.guess)
+            emit_json(tree)
         else:
             if number:
                 typer.echo()
             show_answers(question, found, whole, [passages.locate(answer)[0] for answer in found])
+
+
+def _located(passages: Passages, answer: Answer) -> dict[str, Any]:
+    """An answer as plain data, with the file it is in, where there are several."""
+    file, here = passages.locate(answer)
+    return dataclasses.asdict(here) | ({"file": file} if file else {})
 
 
 @app.command()
@@ -89,6 +104,10 @@ def predict(
     model: Model = "small",
     top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first (not official).")] = 1,
     min_confidence: MinConfidence = 0.0,
+    always: Always = False,
+    na_prob_file: Annotated[
+        Path | None, typer.Option(help="Write each question's chance of having no answer too, as SQuAD 2.0 scores it.")
+    ] = None,
     max_length: MaxLength = None,
     threads: Threads = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a .jsonl file that was broken off.")] = False,
@@ -98,8 +117,10 @@ def predict(
     passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
 ) -> None:
     """Answer every question of a file: official predictions (id to text), or JSON Lines or a table with all details."""
+    import json
+
     from rmreader.data.tables import kind_of
-    from rmreader.files import file_to_write
+    from rmreader.files import file_to_write, write_whole
     from rmreader.readers.folder import find, reader_names
     from rmreader.reading.answering.reader import Reader
     from rmreader.reading.files import predict as predicting
@@ -115,7 +136,13 @@ def predict(
             )
         rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
     reader = Reader.load(model, threads=threads, max_length=max_length)
-    done = predicting.predict(reader, rows, out, top=top, min_confidence=min_confidence, resume=resume)
+    chances: dict[str, float] | None = {} if na_prob_file is not None else None
+    if na_prob_file is not None:
+        file_to_write(na_prob_file, data, out)
+    options: dict[str, Any] = {"min_confidence": min_confidence, "always": always, "resume": resume}
+    done = predicting.predict(reader, rows, out, top=top, chances=chances, **options)
+    if na_prob_file is not None:
+        write_whole(na_prob_file, json.dumps(chances).encode())
     for bad in done.bad[:3]:
         note(f"skipped: {bad}")
     if done.skipped > 3:
@@ -163,12 +190,19 @@ def evaluate(
         from rmreader.reading.answering.evaluate import evaluate as measure
         from rmreader.reading.answering.reader import Reader
 
-        found = measure(Reader.load(str(model)), dataset, min_confidence, adversarial)
+        reader = Reader.load(str(model))
+        found = measure(reader, dataset, min_confidence, adversarial)
         result, errors = found.score, {"ece": found.ece, "ece_exact_match": found.ece_exact_match}
+        if found.no_answer is not None:
+            errors["no_answer"] = dataclasses.asdict(found.no_answer)
+        elif reader.decision is not None:
+            note("every question here has an answer, so one is always given: the decision is off.")
     if json:
         emit_json(dataclasses.asdict(result) | {"skipped": len(dataset.problems)} | errors)
         return
     _show_score(result)
+    if "no_answer" in errors:
+        table(sorted(errors["no_answer"].items()), ("SQuAD 2.0", "%"))
     if errors:
         both = f"{errors['ece']:.3f} against F1, {errors['ece_exact_match']:.3f} against exact match"
         typer.echo(f"expected calibration error: {both}")

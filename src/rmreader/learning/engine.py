@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.data.encode import encode_pairs
@@ -18,6 +19,7 @@ from rmreader.readers.folder import Folder
 from rmreader.reading.running.engines import Pair, Rounds, Scores
 from rmreader.text.lexicon import Lexicon
 
+Floats = NDArray[np.float32]
 _AHEAD = 8  # batches that are sorted by length before they are read
 
 
@@ -52,10 +54,10 @@ class TorchEngine:
         return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in pointers.rounds]
 
     def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
-        _, logits = self._forward(pairs)
+        pointers, logits = self._forward(pairs)
         start, end = (part.float().cpu().numpy() for part in logits)
-        lengths = [len(pair.context_words) for pair in pairs]
-        return [Scores(start[k, :m], end[k, :m]) for k, m in enumerate(lengths)]
+        odds = None if pointers.no_answer is None else pointers.no_answer.double().cpu().numpy()
+        return [_scores(k, len(pair.context_words), start, end, odds) for k, pair in enumerate(pairs)]
 
     def _forward(self, pairs: Sequence[Pair], keep_attention: bool = False) -> tuple[Pointers, list[Tensor]]:
         """The network's pointers, and the logits behind them, which windows are compared by."""
@@ -71,3 +73,10 @@ class TorchEngine:
         finally:
             for hook in hooks:
                 hook.remove()
+
+
+def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64] | None) -> Scores:
+    """What one question of a batch was told; its log-odds of no answer as a logit again."""
+    own = start[k, :m], end[k, :m]
+    none = None if odds is None else np.array([odds[k] + sum(np.logaddexp.reduce(x, dtype=float) for x in own)], "f4")
+    return Scores(*own, none)

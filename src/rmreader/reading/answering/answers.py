@@ -42,6 +42,15 @@ class Answer:
     """The sentence around it."""
 
 
+class Answers(list[Answer]):
+    """The answers to one question, best first; empty where the passage does not say."""
+
+    none: float | None = None
+    """The chance that the passage holds no answer; None where the reader cannot tell."""
+    guess: Answer | None = None
+    """The best answer, given or not; None where there was nothing to read."""
+
+
 def text_of(answers: Sequence[Answer]) -> str:
     """The best answer's text as predictions have it: empty where there is no answer."""
     return answers[0].text if answers else ""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Answer, Row
+from rmreader.reading.answering.answers import Answer, Answers, Row
+from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.decode import best_spans, different_spans, f1_to_expect, log_sum, span_scores
 from rmreader.reading.answering.portions import Portion, portions, room
 from rmreader.reading.answering.sentences import sentence_around
@@ -31,8 +32,11 @@ class Asked:
     read once more, as one text. Answers, scores and confidences are those of this last reading.
     """
 
-    def __init__(self, row: Row, max_length: int, window: int, temperature: float = 1.0) -> None:
+    def __init__(
+        self, row: Row, max_length: int, window: int, temperature: float = 1.0, decision: Decision | None = None
+    ) -> None:
         self.row, self.max_length, self.window, self.temperature = row, max_length, window, temperature
+        self.decision = decision
         self.question_tokens, self.passage_tokens = tokenize(row.question), tokenize(row.passage)
         if len(self.question_tokens) > MAX_QUESTION:
             raise UserError(
@@ -44,6 +48,7 @@ class Asked:
         self.spans: NDArray[np.float64] | None = None  # ``span_scores`` of the last reading
         self._read = 0
         self._weight = 0.0  # log Z₁·Z₂, which makes scores log-probabilities
+        self.log_odds: float | None = None  # that there is no answer, by the last reading
         self._best: list[tuple[float, int, int]] = []  # of earlier readings: score, first and last token
 
     @property
@@ -85,10 +90,14 @@ class Asked:
             line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
             to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
             spans[line[to] - line[: len(spans), None] > reach] = -np.inf
+        weight = log_sum(scores.start) + log_sum(scores.end)
+        none = None if scores.none is None else float(scores.none[0])
         if len(self.portions) == 1:
-            self.spans = spans
-            self._weight = log_sum(scores.start) + log_sum(scores.end)
+            self.spans, self._weight = spans, weight
+            self.log_odds = None if none is None else none - weight
             return
+        if none is not None:  # one softmax of all spans and "none" makes portions comparable
+            spans = spans - np.logaddexp(none, weight)
         found = zip(*(part.tolist() for part in best_spans(spans, _CANDIDATES)), strict=True)
         self._best += [(score, portion.first + start, portion.first + end) for start, end, score in found]
         if self._read == len(self.portions):
@@ -111,24 +120,37 @@ class Asked:
         self.places, self._read = np.flatnonzero(chosen), 0
         self.portions = [Portion(0, len(self.places), 0, len(self.places))]
 
-    def answers(self, top: int, min_confidence: float = 0.0) -> list[Answer]:
-        """The best answers, best first, none surer than the one before it."""
+    def answers(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
+        """The best answers, best first, none surer than the one before it.
+
+        None is given where the reader decides that there is none, unless ``always``; that counts as a truth that an
+        answer may miss, so the chance of it takes away from every confidence.
+        """
+        answers = Answers()
         if self.spans is None:
-            return []
-        answers: list[Answer] = []
+            return answers
+        if self.decision is not None and self.log_odds is not None:
+            answers.none = self.decision.chance(self.log_odds)
+            always = always or answers.none <= self.decision.threshold
+        else:
+            always = True
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
         for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
-            confidence = min(confidence, f1_to_expect(self.spans, start, end, self.temperature))
-            if confidence < min_confidence:
-                break
+            sure = f1_to_expect(self.spans, start, end, self.temperature) * (1 - (answers.none or 0.0))
+            confidence = min(confidence, sure)
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
             sentence = sentence_around(passage, begin, stop)
-            answers.append(Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence))
+            answer = Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence)
+            answers.guess = answers.guess or answer
+            if not always or confidence < min_confidence:
+                break
+            answers.append(answer)
         return answers
 
     @property
     def confidence(self) -> Callable[[float], float] | None:
-        """The best answer's confidence as a function of the temperature; None where there was nothing to read."""
+        """The best span's confidence, were there an answer, as a function of the temperature; None where there was
+        nothing to read."""
         if self.spans is None:
             return None
         (start,), (end,), _ = best_spans(self.spans, 1)

@@ -1,9 +1,11 @@
-"""The temperature that makes a reader's confidences mean what they say, fitted on questions it did not learn from."""
+"""What makes a reader's chances mean what they say, fitted on questions it did not learn from: the temperature of its
+confidences and, where it can tell that there is no answer, scale and shift of that chance."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +18,10 @@ from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.readers.folder import MANIFEST, find, open_folder
 from rmreader.reading.answering.answers import Row, text_of
+from rmreader.reading.answering.decision import Decision, fit_decision
 from rmreader.reading.answering.reader import Reader, rows_of
 from rmreader.scoring.calibration import expected_calibration_error, fit_temperature
+from rmreader.scoring.no_answer import best_threshold
 from rmreader.scoring.squad import f1
 from rmreader.text.vectors import file_sha256
 
@@ -30,25 +34,42 @@ class Calibration:
     error_before: float
     error_after: float
     questions: int
+    decision: Decision | None = None
+    """Where the reader can tell that there is no answer, and some questions had none."""
 
 
 def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
-    """The temperature under which the confidences of the best answers have the lowest log loss against their F1."""
+    """The temperature under which the confidences of the best answers have the lowest log loss against their F1.
+
+    A question without an answer, to a reader that can say so, is one whose best answer has an F1 of 0.
+    """
     sure: list[Callable[[float], float]] = []
-    right: list[float] = []
+    right, odds, none = list[float](), list[float](), list[bool]()
     for asked in reader.read(rows):
-        if asked.confidence is not None:
+        if asked.confidence is not None and (asked.row.references or asked.log_odds is not None):
             sure.append(asked.confidence)
-            right.append(f1(text_of(asked.answers(1)), asked.row.references))
-    if not right:
+            right.append(f1(text_of(asked.answers(1, always=True)), asked.row.references))
+            odds.append(asked.log_odds or 0.0)
+            none.append(not asked.row.references)
+    if not right or all(none):
         raise UserError("calibration needs questions with answers, and there are none.")
+    decision = _decided(odds, none, right) if reader.decision is not None and any(none) else reader.decision
+    chances = np.array([decision.chance(log_odds) for log_odds in odds]) if decision is not None else 0.0
 
     def confidences(temperature: float) -> NDArray[np.float64]:
-        return np.array([confidence(temperature) for confidence in sure])
+        return np.array([confidence(temperature) for confidence in sure]) * (1 - chances)
 
     temperature = fit_temperature(confidences, right)
     before, after = (expected_calibration_error(confidences(t), right) for t in (1.0, temperature))
-    return Calibration(temperature, before, after, len(right))
+    return Calibration(temperature, before, after, len(right), decision)
+
+
+def _decided(odds: Sequence[float], none: Sequence[bool], right: Sequence[float]) -> Decision:
+    """Scale and shift by logistic regression, and the threshold with the best F1 over all questions."""
+    fitted = Decision(*fit_decision(odds, none))
+    chances = np.array([fitted.chance(log_odds) for log_odds in odds])
+    _, threshold = best_threshold(np.array(right), chances, ~np.array(none))
+    return dataclasses.replace(fitted, threshold=threshold)
 
 
 def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> Calibration:
@@ -60,20 +81,23 @@ def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> C
         "temperature": found.temperature,
         "calibration": {"before": found.error_before, "after": found.error_after, "questions": found.questions},
     }
+    if found.decision is not None:
+        about["no_answer"] = dataclasses.asdict(found.decision)
     write_whole(folder / MANIFEST, (json.dumps(about, indent=1) + "\n").encode())
     return found
 
 
-def questions_of(data: Path) -> list[Row]:
-    """The answered questions of a SQuAD-format file."""
-    rows = [row for row in rows_of(read_squad(data)) if row.references]
-    if not rows:
+def questions_of(data: Path, no_answer: bool = False) -> list[Row]:
+    """The answered questions of a SQuAD-format file, and with ``no_answer`` the others too."""
+    rows = [row for row in rows_of(read_squad(data)) if row.references or no_answer]
+    if not any(row.references for row in rows):
         raise UserError(f"{data}: it holds no question with an answer, and calibration needs them.")
     return rows
 
 
 def held_out(folder: Path, train: Path) -> list[Row]:
-    """The answered questions of its training file that a reader's recipe held out, by article."""
+    """The questions of its training file that a reader's recipe held out, by article; those without an answer only
+    where its network can say so."""
     from rmreader.data.encode import encode_file
     from rmreader.data.split import split, split_seed
 
@@ -87,16 +111,15 @@ def held_out(folder: Path, train: Path) -> list[Row]:
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
         raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")
-    rows = answered(held)
-    if not rows:
+    rows = [row for row in rows_in(held) if row.references or opened.recipe.network.no_answer]
+    if not any(row.references for row in rows):
         raise UserError(f"{train}: the articles held out have no question with an answer, and calibration needs them.")
     return rows
 
 
-def answered(encoded: Encoded) -> list[Row]:
-    """The answered questions of encoded data."""
+def rows_in(encoded: Encoded) -> list[Row]:
+    """The questions of encoded data."""
     return [
-        Row(str(number), encoded.question(number), encoded.passage(number), tuple(references))
+        Row(str(number), encoded.question(number), encoded.passage(number), tuple(encoded.references(number)))
         for number in range(len(encoded))
-        if (references := encoded.references(number))
     ]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.decode import log_sum
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Engine, Pair, Rounds, Scores
@@ -30,6 +31,7 @@ class Ensemble(Reader):
         first, engine = readers[0], EnsembleEngine([reader.engine for reader in readers])
         super().__init__(first.folder, engine, first.window, first.max_length)
         self.temperature = float(np.mean([reader.temperature for reader in readers]))
+        self.decision = Decision.mean([reader.decision for reader in readers])
 
     @classmethod
     def of(cls, names: Iterable[str | Path], **options: Any) -> Ensemble:
@@ -65,7 +67,13 @@ class EnsembleEngine:
 
 
 def _join(scores: Sequence[Scores]) -> Scores:
-    return Scores(_mean([one.start for one in scores]), _mean([one.end for one in scores]))
+    """The mean of the members' p₁, of their p₂, and of p(none) of those that have it."""
+    start, end = _mean([one.start for one in scores]), _mean([one.end for one in scores])
+    odds = [float(one.none[0]) - log_sum(one.start) - log_sum(one.end) for one in scores if one.none is not None]
+    if not odds:
+        return Scores(start, end)
+    yes, no = (np.logaddexp.reduce([-np.logaddexp(0.0, sign * x) for x in odds]) for sign in (-1, 1))
+    return Scores(start, end, np.array([yes - no + log_sum(start) + log_sum(end)], np.float32))
 
 
 def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:

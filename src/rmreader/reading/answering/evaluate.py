@@ -1,4 +1,4 @@
-"""How good a reader is on a data set: the official score, and how far its confidences are from the truth."""
+"""How good a reader is on a data set: the official scores, and how far its confidences are from the truth."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rmreader.data.squad import Dataset
 from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.adversarial import AdversarialScore, score_adversarial
 from rmreader.scoring.calibration import expected_calibration_error
+from rmreader.scoring.no_answer import NoAnswerScore, score_no_answer
 from rmreader.scoring.squad import Score, exact_match, f1, score
 
 
@@ -18,22 +19,34 @@ class Evaluation:
     score: Score | AdversarialScore
     ece: float
     ece_exact_match: float
+    no_answer: NoAnswerScore | None = None
+    """SQuAD 2.0's scores, where questions have no answer and the reader can say so; ``score`` is then after its
+    decision, else with the decision off."""
 
 
 def evaluate(reader: Reader, dataset: Dataset, min_confidence: float = 0.0, adversarial: bool = False) -> Evaluation:
     """Ask a reader every question and score its answers; one less sure than ``min_confidence`` counts as none given.
 
+    Where every question has an answer, as in SQuAD 1.1, one is always given, as the paper's reader does.
     ``adversarial`` scores AddSent-like data: each original question at its worst variant.
     """
+    able = reader.decision is not None and any(question.impossible for _, question in dataset.questions())
     texts, sure, overlap, exact = dict[str, str](), list[float](), list[float](), list[float]()
-    for row, answers in reader.predict(dataset):
+    chances, has = list[float](), list[bool]()
+    for row, answers in reader.predict(dataset, always=True):
         texts[row.id] = ""
+        none = answers.none if answers.none is not None else float(not answers)
         for answer in answers:
             sure.append(answer.confidence)
             overlap.append(f1(answer.text, row.references))
             exact.append(exact_match(answer.text, row.references))
-            if answer.confidence >= min_confidence:
+            chances.append(none)
+            has.append(bool(row.references))
+            given = reader.decision is None or not able or none <= reader.decision.threshold
+            if given and answer.confidence >= min_confidence:
                 texts[row.id] = answer.text
     result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
-    errors = (expected_calibration_error(sure, right) for right in (overlap, exact))
-    return Evaluation(result, *errors)
+    error, error_exact = (expected_calibration_error(sure, right) for right in (overlap, exact))
+    threshold = reader.decision.threshold if reader.decision is not None else 1.0
+    no_answer = score_no_answer(exact, overlap, chances, has, threshold) if able else None
+    return Evaluation(result, error, error_exact, no_answer)

@@ -14,13 +14,14 @@ from rmreader.console import progress
 from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
 from rmreader.readers.folder import SHIPPED, Folder, open_folder, reader_names
-from rmreader.reading.answering.answers import Answer, Attention, Explanation, Row
+from rmreader.reading.answering.answers import Answer, Answers, Attention, Explanation, Row
 from rmreader.reading.answering.asked import MAX_QUESTION, Asked, read_all
+from rmreader.reading.answering.decision import Decision
 from rmreader.reading.running.engines import Engine, make_engine
 from rmreader.scoring.attention import log_attention
 from rmreader.text.lexicon import Lexicon
 
-__all__ = ["MAX_QUESTION", "Answer", "Attention", "Explanation", "Reader"]
+__all__ = ["MAX_QUESTION", "Answer", "Answers", "Attention", "Explanation", "Reader"]
 
 MOST_LENGTH = 500  # tokens in an answer: the smallest window is four times as long, and its cost grows with the square
 
@@ -43,6 +44,7 @@ class Reader:
         self.window = window or folder.recipe.training.max_context
         self.max_length = max_length or folder.recipe.decoding.max_length
         self.temperature = folder.temperature
+        self.decision = Decision.of(folder)
 
     @classmethod
     def load(
@@ -88,16 +90,26 @@ class Reader:
         return partial(self.load if isinstance(what, str | Path) else self.of, what, **options), ()  # type: ignore[attr-defined]
 
     def ask(
-        self, question: str, passage: str, *, top: int = 1, min_confidence: float = 0.0, breaks: Sequence[int] = ()
-    ) -> list[Answer]:
+        self,
+        question: str,
+        passage: str,
+        *,
+        top: int = 1,
+        min_confidence: float = 0.0,
+        always: bool = False,
+        breaks: Sequence[int] = (),
+    ) -> Answers:
         """The ``top`` best answers, best first; those less sure than ``min_confidence`` are left out.
 
         They are different answers, none part of another, as long as the passage has so many. An empty list says that
-        there is no answer: none sure enough, or no word in the question or the passage. ``breaks`` are characters of
-        the passage that no answer reaches across, as where one of several texts in it ends.
+        there is no answer: the passage does not say, by the reader's own decision (``always`` switches it off), or none
+        is sure enough, or there is no word to read. ``none`` of the list is the chance of the first, ``guess`` the best
+        answer all the same. ``breaks`` are characters of the passage that no answer reaches across, as where one of
+        several texts in it ends.
         """
         _check(top, min_confidence)
-        return self._read(self._asked(Row("", question, passage, breaks=tuple(breaks)))).answers(top, min_confidence)
+        asked = self._read(self._asked(Row("", question, passage, breaks=tuple(breaks))))
+        return asked.answers(top, min_confidence, always)
 
     def ask_many(
         self,
@@ -105,15 +117,16 @@ class Reader:
         *,
         top: int = 1,
         min_confidence: float = 0.0,
+        always: bool = False,
         batch_size: int = 32,
-    ) -> Iterator[list[Answer]]:
+    ) -> Iterator[Answers]:
         """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs.
 
         A pair may be a mapping too, with the keys ``question`` and ``passage`` or ``context``.
         """
         _check(top, min_confidence, batch_size)
         questions = (self._asked(_row(pair)) for pair in pairs)
-        return (asked.answers(top, min_confidence) for asked in read_all(self.engine, questions, batch_size))
+        return (asked.answers(top, min_confidence, always) for asked in read_all(self.engine, questions, batch_size))
 
     def predict(
         self,
@@ -121,12 +134,14 @@ class Reader:
         *,
         top: int = 1,
         min_confidence: float = 0.0,
+        always: bool = False,
         batch_size: int = 32,
         total: int | None = None,
-    ) -> Iterator[tuple[Row, list[Answer]]]:
+    ) -> Iterator[tuple[Row, Answers]]:
         """Every question of a data set with its answers, in order, as ``ask`` gives them; ``total`` as in ``read``."""
         _check(top, min_confidence, batch_size)
-        return ((asked.row, asked.answers(top, min_confidence)) for asked in self.read(dataset, batch_size, total))
+        found = self.read(dataset, batch_size, total)
+        return ((asked.row, asked.answers(top, min_confidence, always)) for asked in found)
 
     def read(self, dataset: Dataset | Iterable[Row], batch_size: int = 32, total: int | None = None) -> Iterator[Asked]:
         """Every question of a data set with all that is known once it was read, in order.
@@ -152,7 +167,7 @@ class Reader:
         return Explanation(asked.question_tokens, asked.part(last), rounds)
 
     def _asked(self, row: Row) -> Asked:
-        return Asked(row, self.max_length, self.window, self.temperature)
+        return Asked(row, self.max_length, self.window, self.temperature, self.decision)
 
     def _read(self, asked: Asked) -> Asked:
         """Read one question: alone as fast as can be, its portions side by side."""

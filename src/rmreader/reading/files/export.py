@@ -49,8 +49,8 @@ def export_onnx(name_or_path: str | Path, out: Path) -> float:
     ``lengths`` [W], ``keys`` [W] (and ``trainable`` [W]), as ``Lexicon.look_up`` gives it. With tags ``question_tags``
     [n, 2] and ``context_tags`` [m, 2]. With a BERT encoder one window of it, ``pieces`` and ``types`` [s], and where
     the words' first pieces stand in it, ``question_pieces`` [n] and ``context_pieces`` [m]; where question and passage
-    are encoded apart, ``query_pieces`` [t] are the question's. Outputs: ``log_p1`` and ``log_p2`` [m]; ``E1`` [n, m],
-    ``B1`` [m, m], ``E2``, … unnormalised.
+    are encoded apart, ``query_pieces`` [t] are the question's. Outputs: ``log_p1`` and ``log_p2`` [m]; ``none``
+    [1], the logit of no answer, if the network has it; ``E1`` [n, m], ``B1`` [m, m], ``E2``, … unnormalised.
     """
     folder = open_folder(name_or_path)
     real = file_to_write(out, folder.path)
@@ -88,9 +88,11 @@ def whole_graph(folder: Folder) -> bytes:
         xs = [g.op("Concat", x, column, axis=1) for x, column in zip(xs, columns, strict=True)]
     if inputs.tags or inputs.contextual:
         xs = [g.op("Concat", x, *more, axis=1) for x, more in zip(xs, _extra_inputs(g, w, folder), strict=True)]
-    start, end, rounds = network(layers, folder.recipe.network, *xs)
+    (start, end, *none), rounds = network(layers, folder.recipe.network, *xs)
     g.output("log_p1", g.op("LogSoftmax", start, axis=-1), ("m",))
     g.output("log_p2", g.op("LogSoftmax", end, axis=-1), ("m",))
+    if none:
+        g.output("none", none[0], (1,))
     for number, made in enumerate(rounds, start=1):
         g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
         g.output(f"B{number}", g.op("Transpose", made.Bt), ("m", "m"))
@@ -153,7 +155,9 @@ def check(folder: Folder, model: bytes, extras: AddedInputs | None = None) -> fl
         feeds |= more
         found = exported.run(None, {name: array for name, array in feeds.items() if name in wanted})
         scores, rounds = plain.read(pair), plain.attend(pair)
-        expected = [log_softmax(scores.start), log_softmax(scores.end), *(part for one in rounds for part in one)]
+        expected: list[NDArray[Any]] = [log_softmax(scores.start), log_softmax(scores.end)]
+        expected += [scores.none] if scores.none is not None else []
+        expected += [part for one in rounds for part in one]
         worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True)))
     half = folder.recipe.inputs.contextual and folder.recipe.inputs.contextual_mode == "frozen"
     if not worst <= (HALF_TOLERANCE if half else TOLERANCE):

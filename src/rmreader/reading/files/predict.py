@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rmreader.data.tables import is_packed
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, lock, write_whole
-from rmreader.reading.answering.answers import Answer, Row
+from rmreader.reading.answering.answers import Answers, Row
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
 from rmreader.reading.files.rows import BadRow
 from rmreader.reading.files.written import kind_to_write, pieces
@@ -52,12 +52,16 @@ def predict(
     *,
     top: int = 1,
     min_confidence: float = 0.0,
+    always: bool = False,
     resume: bool = False,
+    chances: dict[str, float] | None = None,
 ) -> Summary:
     """Answer the rows into ``out``, in the format its ending names.
 
     JSON Lines (.jsonl) hold one object per row, ``{"id", "answers": [{"text", "start", "end", "score", "confidence",
-    "sentence"}]}``, written as they come. Tables (.csv, .tsv, .parquet) hold one row per answer, and the official file
+    "sentence"}]}`` and, of a reader that can tell, ``"no_answer"``, the chance that there is none, and ``"guess"``
+    where no answer is given; written as they come. ``chances`` takes the same chances by id, as SQuAD 2.0's script
+    wants them in a file beside. Tables (.csv, .tsv, .parquet) hold one row per answer, and the official file
     maps id to text; these appear when they are whole. Standard output (``-``) and pipes are written to as answers come,
     as JSON Lines where no ending says otherwise. Where ``out`` is a link, what it points at is written; a file of the
     reader's, or a folder, is refused.
@@ -66,7 +70,7 @@ def predict(
     kind = kind_to_write(out, "jsonl" if streamed else "squad")
     if resume and (streamed or packed or kind != "jsonl"):
         raise UserError(f"{out}: only plain JSON Lines can be resumed; give --out a name that ends in .jsonl.")
-    run = _Run(reader, rows, top, min_confidence)
+    run = _Run(reader, rows, top, min_confidence, always, chances)
     if streamed:
         with _stream(out) as file:
             _write(file, pieces(kind, run.answered()), out, packed, "check where it leads")
@@ -112,15 +116,19 @@ class _Run:
     rows: Iterable[Row | BadRow]
     top: int
     min_confidence: float
+    always: bool = False
+    chances: dict[str, float] | None = None
     done: Mapping[str, float | None] = field(default_factory=dict)
     known: list[Row] = field(default_factory=list)  # the first rows that have an answer already
     summary: Summary = field(default_factory=Summary)
 
-    def answered(self) -> Iterator[tuple[Row, list[Answer]]]:
+    def answered(self) -> Iterator[tuple[Row, Answers]]:
         """Each good row that is not done yet with its answers, in order."""
         total = len(self.rows) if isinstance(self.rows, list) else None
-        options = {"top": self.top, "min_confidence": self.min_confidence}
-        for row, answers in self.reader.predict(self._good(), total=total, **options):  # type: ignore[arg-type]
+        options: dict[str, Any] = {"top": self.top, "min_confidence": self.min_confidence, "always": self.always}
+        for row, answers in self.reader.predict(self._good(), total=total, **options):
+            if self.chances is not None:
+                self.chances[row.id] = answers.none if answers.none is not None else float(not answers)
             if answers:
                 self.summary.answered += 1
             else:
@@ -192,7 +200,7 @@ def _too_long(question: str) -> bool:
 
 def _answers_so(reader: Reader, row: Row, score: float | None) -> bool:
     """Whether this reader's best answer has the score that the file has."""
-    answers = reader.ask(row.question, row.passage)
+    answers = reader.ask(row.question, row.passage, always=True)
     return score is not None and bool(answers) and abs(answers[0].score - score) < 1e-3 + _SAME * abs(score)
 
 

@@ -8,12 +8,13 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rmreader.data.tables import KINDS, Source, is_packed, no_column, trees
 from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Answer, Row, text_of
+from rmreader.reading.answering.answers import Answer, Answers, Row, text_of
 
-Found = Iterable[tuple[Row, list[Answer]]]
+Found = Iterable[tuple[Row, Answers]]
 
 _FIELDS = [field.name for field in dataclasses.fields(Answer)]
 _TABLE = ["id", "rank", *_FIELDS]  # the columns of a table: a row per answer, one without a rank where there is none
@@ -35,7 +36,8 @@ def pieces(kind: str, found: Found) -> Iterator[bytes]:
         yield _parquet(found)
     elif kind == "jsonl":
         for row, answers in found:
-            tree = {"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}
+            tree: dict[str, Any] = {"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}
+            tree |= doubt_of(answers)
             yield f"{json.dumps(tree)}\n".encode()
     else:
         buffer = io.StringIO(newline="")
@@ -47,6 +49,14 @@ def pieces(kind: str, found: Found) -> Iterator[bytes]:
             buffer.seek(0)
             buffer.truncate()
         yield buffer.getvalue().encode()
+
+
+def doubt_of(answers: Answers) -> dict[str, Any]:
+    """What a reader that can tell says of there being no answer, as plain data, and its best guess if it gives none."""
+    if answers.none is None:
+        return {}
+    guess = dataclasses.asdict(answers.guess) if not answers and answers.guess is not None else None
+    return {"no_answer": answers.none} | ({"guess": guess} if guess is not None else {})
 
 
 def _table_rows(row: Row, answers: Sequence[Answer]) -> list[list[object]]:

@@ -42,6 +42,8 @@ class Scores:
 
     start: NDArray[np.float32]
     end: NDArray[np.float32]
+    none: NDArray[np.float32] | None = None
+    """[1]: of there being no answer, on the scale of a start's plus an end's; where the network has it."""
 
 
 Vectors = tuple[NDArray[np.float32], NDArray[np.float32]]  # of a question and a passage
@@ -160,7 +162,8 @@ class OnnxEngine:
     def attend(self, pair: Pair) -> Rounds:
         """The attentions of one question, in float whatever the precision."""
         known = self.words(pair.question_words, pair.context_words)
-        _, _, *rounds = self._explaining.run(None, self._inputs(pair, known))
+        found = self._explaining.run(None, self._inputs(pair, known))
+        rounds = found[3 if self.folder.recipe.network.no_answer else 2 :]
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
     def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors, threads: int = 1) -> Scores:

@@ -39,15 +39,16 @@ def reader_graph(
 ) -> bytes:
     """The model: ``question`` [n, D] and ``context`` [m, D], input vectors -> logits ``start`` and ``end`` [m].
 
+    Where the network has it, the logit ``none`` [1] of there being no answer comes after them.
     ``attention`` adds E [n, m] and B [m, m] of every block, unnormalised, as ``E1``, ``B1``, ``E2``, …
     """
     g = Graph()
     width = weights["encoder.lstm.weight_ih"].shape[2]
     question, context = g.input("question", "float32", ("n", width)), g.input("context", "float32", ("m", width))
     layers = Layers(g, weights, int8, in_c, in_c and native.products() and not attention)
-    start, end, rounds = network(layers, config, question, context)
-    g.output("start", start, ("m",))
-    g.output("end", end, ("m",))
+    pointed, rounds = network(layers, config, question, context)
+    for name, logits in zip(("start", "end", "none"), pointed, strict=False):
+        g.output(name, logits, (1,) if name == "none" else ("m",))
     if attention:
         for number, made in enumerate(rounds, start=1):
             g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
@@ -155,8 +156,8 @@ class FoldedFusion:
         return g.op("Add", x, g.op("Mul", gate, g.op("Sub", candidate, x)))
 
 
-def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[str, str, list[RoundNames]]:
-    """Input vectors [n, D] and [m, D] -> logits of start and end [m], and every round."""
+def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[list[str], list[RoundNames]]:
+    """Input vectors [n, D] and [m, D] -> logits of start and end [m], and of no answer [1] if it has one; rounds."""
     V, U = layers.bilstm("encoder.lstm", question), layers.bilstm("encoder.lstm", context)  # Eq. 12
     in_c = aligns_in_c(layers, config)
     other = "" if in_c else _off_diagonal(layers.g, U)
@@ -175,8 +176,7 @@ def network(layers: Layers, config: NetworkConfig, question: str, context: str) 
         Zs.append(Z)
         last = t > 0 and t == config.blocks - 1
         R = layers.bilstm(f"{name}.evidence", layers.g.op("Concat", *Zs, axis=-1) if last else Z)
-    start, end = point(layers, config, R, V)
-    return start, end, rounds
+    return point(layers, config, R, V), rounds
 
 
 def align_question(
@@ -253,8 +253,8 @@ def align_in_c(
     return o, Aligned(*made)
 
 
-def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, str]:
-    """The answer pointer: logits of Eq. 15 and of Eq. 16, each [m]."""
+def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
+    """The answer pointer: logits of Eq. 15 and of Eq. 16, each [m]; then that of no answer [1], if there is one."""
     g, w = layers.g, layers.w
     parts = {name: np.split(w[f"pointer.{name}.W"].T, 4) for name in ("start", "end")}  # of [r; s; r∘s; r−s]
     linear = {}
@@ -279,7 +279,13 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> tuple[str, s
     if fusion.mul is not None:
         both = g.op("Gemm", g.op("Mul", s, l), fusion.mul, both)
     end = scores("end", fusion.fuse(layers, s, both))
-    return g.op("Squeeze", start, np.array([0])), g.op("Squeeze", end, np.array([0]))
+    pointed = [g.op("Squeeze", logits, np.array([0])) for logits in (start, end)]
+    if config.no_answer:
+        W, b, weight, c = (w[f"pointer.no_answer.{name}"] for name in ("W", "b", "w", "c"))
+        l2 = g.op("MatMul", g.op("Softmax", end, axis=-1), R)
+        inner = g.op("Tanh", g.op("Gemm", g.op("Concat", l, l2, s, axis=-1), W.T.copy(), b))
+        pointed.append(g.op("Squeeze", g.op("Gemm", inner, weight, c), np.array([0])))
+    return pointed
 
 
 def quantise(weight: Array, axes: tuple[int, ...] = (-2,)) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
