@@ -54,8 +54,9 @@ def diagnose() -> Diagnosis:
 
 def devices() -> list[str]:
     """The processor, and every GPU that torch sees."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = [f"cpu: {platform.machine()}, {cores} cores"]
+    from rmreader.reading.running.engines import MOST_THREADS, cores
+
+    found = [f"cpu: {platform.machine()}, {cores()} cores, read with {min(cores(), MOST_THREADS)} threads"]
     if _version("torch"):
         import torch
 
@@ -66,15 +67,8 @@ def devices() -> list[str]:
 
 
 def kernels() -> dict[str, str]:
-    """Which implementation each kernel would take here, and why."""
-    from rmreader.reading.running import native
-
-    obstacle = native.why_not()
-    if obstacle is None:
-        parts = "LSTM, products and attention" if native.products() else "the LSTM"
-        reading = {"8-bit readers": f"{parts} in C ({native.KINDS[native.best()]})"}
-    else:
-        reading = {"8-bit readers": f"plain: {obstacle}"}
+    """Which implementation runs here, of reading and of training, and why not a faster one."""
+    reading = {"8-bit readers": reading_path()}
     if not _version("torch"):
         return {"lstm": "the exported graph alone; training needs torch"} | reading
     import torch
@@ -84,6 +78,17 @@ def kernels() -> dict[str, str]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     obstacle = why_not_fused(torch.zeros(1, device=device), torch.zeros(1, device=device))
     return {"lstm": "fused (Triton)" if obstacle is None else f"plain: {obstacle}"} | reading
+
+
+def reading_path() -> str:
+    """What reads with an 8-bit reader, as the shipped ones are."""
+    from rmreader.reading.running import native
+
+    if (obstacle := native.why_not()) is not None:
+        return f"float by ONNX Runtime, slower than in C: {obstacle}"
+    kinds = {native.KINDS[kind] for kind in (native.best(), native.best_products())}
+    lacks = "" if kinds == {native.KINDS[-1]} else "; AVX-512 with VNNI and bfloat16 would be faster"
+    return f"in C ({' and '.join(sorted(kinds))}{lacks})"
 
 
 def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:

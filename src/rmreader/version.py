@@ -1,3 +1,3 @@
 """The version, readable where the package runs from its source folder without being installed."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

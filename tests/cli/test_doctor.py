@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from rmreader import doctor
 from rmreader.cli import app
+from rmreader.reading.running import native
 
 RUN = CliRunner()
 
@@ -27,7 +28,21 @@ def test_the_diagnosis_is_json_on_request() -> None:
     assert {extra["name"] for extra in found["extras"]} >= {"train", "serve", "elmo", "tags", "transformer"}
     assert set(found["folders"]) == {"package", "cache"}
     assert found["kernels"]["lstm"]
-    assert any(way in found["kernels"]["8-bit readers"] for way in (" in C (", "plain: "))
+    assert found["kernels"]["8-bit readers"].startswith(("in C (", "float by ONNX Runtime"))
+    assert found["devices"][0].endswith("threads")
+
+
+def test_it_says_which_path_reads_and_why_not_a_faster_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMREADER_NATIVE", "0")
+    assert doctor.reading_path() == "float by ONNX Runtime, slower than in C: RMREADER_NATIVE is 0"
+    monkeypatch.delenv("RMREADER_NATIVE")
+    if native.library() is None or native.best() == 0:
+        pytest.skip("the operators in C do not run here")
+    native.limit(1)
+    try:
+        assert doctor.reading_path() == "in C (AVX2; AVX-512 with VNNI and bfloat16 would be faster)"
+    finally:
+        native.limit()
 
 
 def test_the_table_says_the_same() -> None:

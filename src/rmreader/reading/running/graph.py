@@ -4,7 +4,7 @@ It reads one question and one passage. Nothing is padded, so nothing needs a mas
 an answer; on a CPU a batch would gain little, and several questions run side by side in threads instead. The
 arithmetic is that of ``model/``, arranged for one processor: what only the question decides is multiplied once,
 matrices that meet the same vectors are one, and Eᵀ and Bᵀ stand for E and B, so that the softmaxes that attend run
-along rows. With ``int8`` the products with weights are of 8-bit integers.
+along rows. ``in_c`` has 8-bit products, bfloat16 attentions and LSTM steps, by the operators of ``c/``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class RoundNames:
     Bt: str
 
 
-def reader_graph(
-    weights: Weights, config: NetworkConfig, int8: bool = False, attention: bool = False, in_c: bool = False
-) -> bytes:
+def reader_graph(weights: Weights, config: NetworkConfig, attention: bool = False, in_c: bool = False) -> bytes:
     """The model: ``question`` [n, D] and ``context`` [m, D], input vectors -> logits ``start`` and ``end`` [m].
 
     Where the network has it, the logit ``none`` [1] of there being no answer comes after them.
@@ -45,7 +43,7 @@ def reader_graph(
     g = Graph()
     width = weights["encoder.lstm.weight_ih"].shape[2]
     question, context = g.input("question", "float32", ("n", width)), g.input("context", "float32", ("m", width))
-    layers = Layers(g, weights, int8, in_c, in_c and native.products() and not attention)
+    layers = Layers(g, weights, in_c=in_c and not attention)
     pointed, rounds = network(layers, config, question, context)
     for name, logits in zip(("start", "end", "none"), pointed, strict=False):
         g.output(name, logits, (1,) if name == "none" else ("m",))
@@ -58,18 +56,16 @@ def reader_graph(
 
 @dataclass(frozen=True)
 class Layers:
-    """What the network is made of, with or without 8-bit products; and then with the LSTM in C or ONNX Runtime's, and
-    the products too where the processor has what they need."""
+    """What the network is made of: float; with 8-bit products by ONNX Runtime (a BERT encoder's); or in C."""
 
     g: Graph
     w: Weights
     int8: bool = False
     in_c: bool = False
-    products_in_c: bool = False
 
     def linear(self, x: str, weight: Array, bias: Array | None = None) -> str:
         """x·W + b, for W [in, out]."""
-        if self.products_in_c:
+        if self.in_c:
             columns = np.array([weight.shape[1]], np.int32)
             return self.g.op("Linear", x, *packed(weight, bias), columns, domain=native.DOMAIN)
         if self.int8:
@@ -100,14 +96,7 @@ class Layers:
         W, R, bias = (_gates(self.w[f"{name}.{part}"]) for part in ("weight_ih", "weight_hh", "bias"))
         biases = np.concatenate([bias, np.zeros_like(bias)], axis=1)  # ONNX adds two; ours is one
         about: dict[str, Any] = {"hidden_size": R.shape[2], "direction": "bidirectional"}
-        if self.int8:
-            # a scale a column would be multiplied out again at every step of R, but only once for W
-            (Wq, Ws), (Rq, Rs) = quantise(W.transpose(0, 2, 1)), quantise(R.transpose(0, 2, 1), axes=(-2, -1))
-            Wz, Rz = (np.zeros(scale.shape, np.int8) for scale in (Ws, Rs))
-            inputs = (x, Wq, Rq, biases, lengths, "", "", "", Ws, Wz, Rs, Rz)
-            y, last = self.g.ops("DynamicQuantizeLSTM", 2, *inputs, domain="com.microsoft", **about)
-        else:
-            y, last = self.g.ops("LSTM", 2, x, W, R, biases, lengths, **about)
+        y, last = self.g.ops("LSTM", 2, x, W, R, biases, lengths, **about)
         return y, last
 
     def similarity(self, name: str, a: str, b: str, extra: Array) -> tuple[str, str, str]:
@@ -230,7 +219,7 @@ class Aligned:
 def aligns_in_c(layers: Layers, config: NetworkConfig) -> bool:
     """Whether the operators in C do: for the paper's network they do, not for each of its variants."""
     usual = config.fusion == "highway" and config.fusion_mul and config.diagonal == "zero"
-    return layers.products_in_c and usual and "aligner.blocks.0.similarity_E.weight" in layers.w
+    return layers.in_c and usual and "aligner.blocks.0.similarity_E.weight" in layers.w
 
 
 def align_in_c(
@@ -258,13 +247,13 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
     g, w = layers.g, layers.w
     parts = {name: np.split(w[f"pointer.{name}.W"].T, 4) for name in ("start", "end")}  # of [r; s; r∘s; r−s]
     linear = {}
-    if not layers.products_in_c:
+    if not layers.in_c:
         linear = dict(zip(parts, layers.linears(R, [Wr + Wd for Wr, _, _, Wd in parts.values()]), strict=True))
 
     def scores(name: str, s: str) -> str:
         Wr, Ws, Wm, Wd = parts[name]
         of_s, weight = g.op("MatMul", s, Ws - Wd), w[f"pointer.{name}.w"]
-        if layers.products_in_c:
+        if layers.in_c:
             W = packed(np.concatenate([Wr + Wd, Wm]))
             return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
         inner = g.op("Tanh", g.op("Add", g.op("Add", linear[name], layers.linear(g.op("Mul", R, s), Wm)), of_s))
@@ -288,10 +277,10 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
     return pointed
 
 
-def quantise(weight: Array, axes: tuple[int, ...] = (-2,)) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """8-bit integers and a scale for each column (or for all that ``axes`` span): weight ≈ integers · scale."""
-    scale = np.maximum(np.abs(weight).max(axis=axes, keepdims=True), 1e-12) / 127
-    return np.rint(weight / scale).astype(np.int8), scale.squeeze(axes).astype(np.float32)
+def quantise(weight: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """8-bit integers and a scale for each column: weight ≈ integers · scale."""
+    scale = np.maximum(np.abs(weight).max(axis=-2, keepdims=True), 1e-12) / 127
+    return np.rint(weight / scale).astype(np.int8), scale.squeeze(-2).astype(np.float32)
 
 
 def packed(weight: Array, bias: Array | None = None) -> native.PackedLinear:

@@ -1,7 +1,7 @@
-"""The operators in C, where they were compiled: found, weights packed, made known to ONNX Runtime.
+"""The operators in C: the library found, weights packed, made known to ONNX Runtime.
 
-``c/`` says how they work; without them ONNX Runtime's own 8-bit operators read, more slowly. ``RMREADER_NATIVE=0``
-leaves them out.
+``c/`` says how they work. They give the same bits on every processor that runs them. Elsewhere (no AVX2, no library,
+``RMREADER_NATIVE=0``) readers made for 8 bits are read in float, which is slower.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     import onnxruntime as ort
 
 DOMAIN = "rmreader"
+LIBRARY = "_native.so"  # of this name on every system: only ctypes and ONNX Runtime load it, by its path
 KINDS = ("plain C", "AVX2", "AVX-512 VNNI")  # as in c/native.h
 LANES, GROUPS = 16, 4
 
@@ -37,9 +37,9 @@ def why_not() -> str | None:
     if os.environ.get("RMREADER_NATIVE") == "0":
         return "RMREADER_NATIVE is 0"
     if library() is None:
-        return "they were not compiled when rmreader was installed (no C compiler?)"
+        return "this installation has no compiled library: install a wheel, or reinstall where there is gcc or clang"
     if best() == 0:
-        return "this processor has neither AVX2 nor AVX-512, and plain C is no faster"
+        return "this processor has neither AVX2 nor AVX-512"
     return None
 
 
@@ -48,14 +48,14 @@ def best() -> int:
     return int(_loaded().lstm_best())
 
 
+def best_products() -> int:
+    """The same for products and attentions, of which the last kind needs bfloat16 as well."""
+    return int(_loaded().products_best())
+
+
 def limit(kind: int | None = None) -> None:
     """Do as if the processor had no better than this one of ``KINDS``, in sessions made from now on."""
     _loaded().native_limit(len(KINDS) if kind is None else kind)
-
-
-def products() -> bool:
-    """Whether the products and attentions are in C too: they need AVX-512 with VNNI and bfloat16."""
-    return why_not() is None and int(_loaded().products_best()) > 0
 
 
 def register(options: ort.SessionOptions) -> None:
@@ -110,14 +110,12 @@ def pack_linear(weight: NDArray[np.int8], scale: NDArray[np.float32], bias: NDAr
 @cache
 def library() -> Path | None:
     """The compiled file, where there is one that can be loaded."""
-    places = (Path(__file__).with_name(f"_native{suffix}") for suffix in EXTENSION_SUFFIXES)
-    for place in places:
-        try:
-            ctypes.CDLL(str(place))
-        except OSError:  # not there, or for another machine
-            continue
-        return place
-    return None
+    place = Path(__file__).with_name(LIBRARY)
+    try:
+        ctypes.CDLL(str(place))
+    except OSError:  # not there, or for another machine
+        return None
+    return place
 
 
 @cache

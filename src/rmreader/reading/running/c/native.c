@@ -16,6 +16,7 @@ typedef int32_t Ints __attribute__((vector_size(64)));
 typedef uint32_t Uints __attribute__((vector_size(64)));
 typedef uint16_t Shorts __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(16)));
+typedef int32_t Quarter __attribute__((vector_size(16), may_alias));
 
 /* Rows of W_hh, n groups of them: 64 weights of each for every four columns, ``stride`` from one four to the next. */
 typedef struct {
@@ -34,13 +35,22 @@ ALWAYS Floats limit_any(Floats x, float a) {
     return x;
 }
 
+/* Four products of 8 bits in every lane. */
+ALWAYS Quarter dot8_any(Quarter sum, int32_t lane, Quarter column) {
+    for (int j = 0; j < 4; j++) sum += ((column << (24 - 8 * j)) >> 24) * (lane >> 8 * j & 255);
+    return sum;
+}
+
 ALWAYS void sums_any(Rows rows, const uint8_t *q, const int n, Ints *sums) {
     memcpy(sums, rows.starts, n * sizeof *sums);
     for (size_t k = 0; k < rows.fours; k++)
-        for (int m = 0; m < n; m++)
-            for (int lane = 0; lane < LANES; lane++)
-                for (int j = 0; j < 4; j++)
-                    sums[m][lane] += q[4 * k + j] * rows.weights[k * rows.stride + 64 * m + 4 * lane + j];
+        for (int part = 0; part < 4 * n; part++) {
+            int32_t four;
+            Quarter weights;
+            memcpy(&four, q + 4 * k, sizeof four);
+            memcpy(&weights, rows.weights + k * rows.stride + sizeof weights * part, sizeof weights);
+            ((Quarter *)sums)[part] = dot8_any(((Quarter *)sums)[part], four, weights);
+        }
 }
 
 ALWAYS Floats larger_any(Floats a, Floats b) {
@@ -56,21 +66,16 @@ ALWAYS Floats some_any(const float *from, size_t n) {
 
 ALWAYS void put_any(float *to, Floats x, size_t n) { memcpy(to, &x, 4 * (n < LANES ? n : LANES)); }
 
-ALWAYS Ints dot8_any(Ints sum, int32_t lane, Ints column) {
-    uint8_t a[4];
-    int8_t b[64];
-    memcpy(a, &lane, sizeof a);
-    memcpy(b, &column, sizeof b);
-    for (int k = 0; k < 64; k++) sum[k / 4] += a[k % 4] * b[k];
-    return sum;
+/* Two products, the second one of a lane first, as the instruction of AVX-512 adds them; each is exact in a float. */
+ALWAYS Quarter dot16_any(Quarter sum, int32_t lane, Quarter column) {
+    typedef float Four __attribute__((vector_size(16)));
+    const Quarter a = (Quarter){0} + lane;
+    const Four first = (Four)sum + (Four)(a & -65536) * (Four)(column & -65536);
+    return (Quarter)(first + (Four)(a << 16) * (Four)(column << 16));
 }
 
-ALWAYS Floats dot16_any(Floats sum, int32_t lane, Ints column) {
-    const Ints low = {0}, a = low + lane;
-    const Floats first = (Floats)(a << 16) * (Floats)(column << 16);
-    return sum + first + (Floats)(a & -65536) * (Floats)(column & -65536);
-}
-
+#define PART Quarter
+#define AT_ONCE 2
 #include "vectors.h"
 #include "lstm.h"
 #include "products.h"
@@ -115,8 +120,47 @@ ALWAYS TARGET void sums_avx2(Rows rows, const uint8_t *q, const int n, Ints *sum
     }
 }
 
+ALWAYS TARGET Floats larger_avx2(Floats a, Floats b) {
+    __m256 x[2], y[2];
+    memcpy(x, &a, sizeof a);
+    memcpy(y, &b, sizeof b);
+    for (int k = 0; k < 2; k++) x[k] = _mm256_max_ps(x[k], y[k]);
+    memcpy(&a, x, sizeof a);
+    return a;
+}
+
+ALWAYS TARGET Floats some_avx2(const float *from, size_t n) {
+    Floats x = {0};
+    if (n >= LANES) memcpy(&x, from, sizeof x);
+    else memcpy(&x, from, 4 * n);
+    return x;
+}
+
+ALWAYS TARGET void put_avx2(float *to, Floats x, size_t n) {
+    if (n >= LANES) memcpy(to, &x, sizeof x);
+    else memcpy(to, &x, 4 * n);
+}
+
+/* Bytes 0 and 2 of every lane, then 1 and 3: products of 16 bits add up by twos. */
+ALWAYS TARGET __m256i dot8_avx2(__m256i sum, int32_t lane, __m256i column) {
+    const __m256i four = _mm256_set1_epi32(lane), mask = _mm256_set1_epi16(255);
+    const __m256i low = _mm256_srai_epi16(_mm256_slli_epi16(column, 8), 8), high = _mm256_srai_epi16(column, 8);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_and_si256(four, mask), low));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_srli_epi16(four, 8), high));
+}
+
+ALWAYS TARGET __m256i dot16_avx2(__m256i sum, int32_t lane, __m256i column) { /* in the order of dot16_any */
+    const __m256i two = _mm256_set1_epi32(lane), upper = _mm256_set1_epi32(-65536);
+    const __m256 a = (__m256)_mm256_and_si256(two, upper), b = (__m256)_mm256_and_si256(column, upper);
+    const __m256 now = _mm256_fmadd_ps(a, b, (__m256)sum);
+    return (__m256i)_mm256_fmadd_ps((__m256)_mm256_slli_epi32(two, 16), (__m256)_mm256_slli_epi32(column, 16), now);
+}
+
+#undef PART
+#define PART __m256i
 #include "vectors.h"
 #include "lstm.h"
+#include "products.h"
 #undef TARGET
 #undef NAME
 
@@ -164,14 +208,18 @@ ALWAYS TARGET Floats some_vnni(const float *from, size_t n) {
 
 ALWAYS TARGET void put_vnni(float *to, Floats x, size_t n) { _mm512_mask_storeu_ps(to, first_vnni(n), (__m512)x); }
 
-ALWAYS TARGET Ints dot8_vnni(Ints sum, int32_t lane, Ints column) {
-    return (Ints)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(lane), (__m512i)column);
+ALWAYS TARGET __m512i dot8_vnni(__m512i sum, int32_t lane, __m512i column) {
+    return _mm512_dpbusd_epi32(sum, _mm512_set1_epi32(lane), column);
 }
 
-ALWAYS TARGET Floats dot16_vnni(Floats sum, int32_t lane, Ints column) {
-    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(lane), (__m512bh)column);
+ALWAYS TARGET __m512i dot16_vnni(__m512i sum, int32_t lane, __m512i column) {
+    return (__m512i)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(lane), (__m512bh)column);
 }
 
+#undef PART
+#undef AT_ONCE
+#define PART __m512i
+#define AT_ONCE GROUPS
 #include "products.h"
 #undef TARGET
 #undef NAME
@@ -193,26 +241,25 @@ int lstm_best(void) {
 }
 
 int products_best(void) {
+    const int kind = lstm_best();
 #ifdef X86
-    if (lstm_best() == VNNI && __builtin_cpu_supports("avx512bf16")) return VNNI;
+    if (kind == VNNI && !__builtin_cpu_supports("avx512bf16")) return AVX2;
 #endif
-    return ANY;
+    return kind;
 }
 
 /* What the operators call, of the kind that they were told. */
 #ifdef X86
-#define LSTM(name, ...) \
+#define CALL(name, ...) \
     (kind == VNNI ? name##_vnni(__VA_ARGS__) : kind == AVX2 ? name##_avx2(__VA_ARGS__) : name##_any(__VA_ARGS__))
-#define PRODUCT(name, ...) (kind == VNNI ? name##_vnni(__VA_ARGS__) : name##_any(__VA_ARGS__))
 #else
-#define LSTM(name, ...) ((void)kind, name##_any(__VA_ARGS__))
-#define PRODUCT(name, ...) ((void)kind, name##_any(__VA_ARGS__))
+#define CALL(name, ...) ((void)kind, name##_any(__VA_ARGS__))
 #endif
 
-void lstm_walk(const Lstm *job, int direction, int kind) { LSTM(walk, job, direction); }
+void lstm_walk(const Lstm *job, int direction, int kind) { CALL(walk, job, direction); }
 
 void lstm_highway(const float *both, const float *x, float *o, size_t rows, size_t width, int kind) {
-    LSTM(highway, both, x, o, rows, width);
+    CALL(highway, both, x, o, rows, width);
 }
 
 size_t linear_size(const Linear *job) { return up(up(job->m, ROWS) * up(job->W.inner, 4), 64) + 4 * job->m; }
@@ -226,12 +273,12 @@ void linear_start(Linear *job, void *memory, int kind) {
     for (size_t row = 0; row < job->m; row++) {
         const float *x = job->given + row * inner;
         uint8_t *q = job->x.q + row * bytes;
-        job->x.steps[row] = PRODUCT(round, x, inner, q);
+        job->x.steps[row] = CALL(round, x, inner, q);
     }
     memset(job->x.q + job->m * bytes, 0, all - job->m * bytes);
 }
 
-void linear_panel(const Linear *job, size_t panel, int kind) { PRODUCT(linear, job, panel); }
+void linear_panel(const Linear *job, size_t panel, int kind) { CALL(linear, job, panel); }
 
 static size_t keys_size(const Align *job) { return 4 * ((job->width + 1) / 2) * up(job->p, LANES); }
 
@@ -249,15 +296,15 @@ void align_start(Align *job, void *memory, int kind) {
     job->packed_keys = memory;
     job->packed_values = job->packed_keys + keys_size(job);
     job->logits = (float *)(job->packed_values + values_size(job));
-    PRODUCT(align_start, job);
+    CALL(align_start, job);
 }
 
-void align_rows(const Align *job, size_t block, int kind) { PRODUCT(align_rows, job, block); }
+void align_rows(const Align *job, size_t block, int kind) { CALL(align_rows, job, block); }
 
-void align_columns(const Align *job, size_t group, int kind) { PRODUCT(align_columns, job, group); }
+void align_columns(const Align *job, size_t group, int kind) { CALL(align_columns, job, group); }
 
 size_t point_blocks(const Point *job) { return up(job->m, ROWS) / ROWS; }
 
-void point_rows(const Point *job, size_t block, int kind) { PRODUCT(point_rows, job, block); }
+void point_rows(const Point *job, size_t block, int kind) { CALL(point_rows, job, block); }
 
 void *native_memory(size_t size) { return aligned_alloc(64, up(size, 64)); }

@@ -78,7 +78,7 @@ typedef struct {
     size_t m, w;
 } Point;
 
-int products_best(void);          /* VNNI where there is bfloat16 too, else ANY */
+int products_best(void);          /* the same for what follows: VNNI needs bfloat16 too */
 void *native_memory(size_t size); /* for what follows, to be freed; NULL if there is none */
 
 size_t linear_size(const Linear *job);

@@ -3,28 +3,36 @@
 
    Both multiply lanes of four bytes, four 8-bit integers or two bfloat16, and add what a lane gives to a sum of 32 bits,
    so that they share their shape: six rows of a at a time, their lanes ``apart`` bytes from row to row, and panels of up
-   to four groups of 16 columns of b, packed [panels, lanes, groups, 16]. */
+   to four groups of 16 columns of b, packed [panels, lanes, groups, 16]. AT_ONCE vectors of type PART are summed at a
+   time, as many as there are registers for. A sum takes its lanes in the same order whatever the TARGET, so that each comes out the same
+   to the last bit. */
 
-#define TILE(name, dot, Sums)                                                                                      \
+#define TILE(name, dot, Part)                                                                                      \
     ALWAYS TARGET void name(const void *rows, size_t apart, const void *panel, size_t lanes, const int groups,     \
-                            Sums sums[ROWS][GROUPS]) {                                                             \
-        const uint8_t *a = rows, *b = panel;                                                                       \
-        Sums now[ROWS][GROUPS]; /* in registers */                                                                 \
-        memcpy(now, sums, sizeof now);                                                                             \
-        for (size_t k = 0; k < lanes; k++, a += 4, b += 64 * groups) {                                             \
-            Ints columns[GROUPS];                                                                                  \
-            for (int g = 0; g < groups; g++) memcpy(&columns[g], b + 64 * g, 64);                                  \
-            _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                               \
-                int32_t lane;                                                                                      \
-                memcpy(&lane, a + r * apart, 4);                                                                   \
-                for (int g = 0; g < groups; g++) now[r][g] = dot(now[r][g], lane, columns[g]);                     \
+                            void *sums) {                                                                          \
+        const int parts = 64 * groups / (int)sizeof(Part), once = parts < AT_ONCE ? parts : AT_ONCE;               \
+        for (int first = 0; first < parts; first += once) {                                                        \
+            const uint8_t *a = rows, *b = (const uint8_t *)panel + sizeof(Part) * first;                           \
+            Part now[ROWS][AT_ONCE], *all = (Part *)sums + first; /* now: in registers */                          \
+            const int row = GROUPS * 64 / (int)sizeof(Part);                                                       \
+            for (int r = 0; r < ROWS; r++)                                                                         \
+                for (int p = 0; p < once; p++) now[r][p] = all[r * row + p];                                       \
+            for (size_t k = 0; k < lanes; k++, a += 4, b += 64 * groups) {                                         \
+                Part columns[AT_ONCE];                                                                             \
+                for (int p = 0; p < once; p++) memcpy(&columns[p], b + sizeof(Part) * p, sizeof(Part));            \
+                _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                           \
+                    int32_t lane;                                                                                  \
+                    memcpy(&lane, a + r * apart, 4);                                                               \
+                    for (int p = 0; p < once; p++) now[r][p] = dot(now[r][p], lane, columns[p]);                   \
+                }                                                                                                  \
             }                                                                                                      \
+            for (int r = 0; r < ROWS; r++)                                                                         \
+                for (int p = 0; p < once; p++) all[r * row + p] = now[r][p];                                       \
         }                                                                                                          \
-        memcpy(sums, now, sizeof now);                                                                             \
     }
 
-TILE(NAME(tile8), NAME(dot8), Ints)
-TILE(NAME(tile16), NAME(dot16), Floats)
+TILE(NAME(tile8), NAME(dot8), PART)
+TILE(NAME(tile16), NAME(dot16), PART)
 
 /* call(…, groups) for the groups that a panel has: a constant, or the sums would not stay in registers. */
 #define EACH_WIDTH(groups, call, ...)               \

@@ -1,0 +1,49 @@
+"""The ways to compute a shipped reader's answers agree: to the last bit in C, and as nearly as 8 bits allow in float.
+
+A sample of dev, spread over all of it; all of it with RMREADER_EXAMPLES=10570.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rmreader.data.squad import read_squad
+from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.running import native
+
+COUNT = int(os.environ.get("RMREADER_EXAMPLES", "200"))
+IN_C, IN_FLOAT = 0.002, 0.015  # the largest share of questions with another answer; today 0 and 0.0109
+
+
+@pytest.fixture(scope="module")
+def pairs(real_data: Path) -> list[tuple[str, str]]:
+    every = [(q.text, p.context) for p, q in read_squad(real_data / "squad-v1.1" / "dev-v1.1.json.gz").questions()]
+    return every[:: max(1, len(every) // COUNT)]
+
+
+def answers(pairs: list[tuple[str, str]]) -> list[Answer]:
+    return [found[0] for found in Reader.load("small").ask_many(pairs)]
+
+
+def apart(ours: list[Answer], theirs: list[Answer]) -> float:
+    return sum(a.text != b.text for a, b in zip(ours, theirs, strict=True)) / len(ours)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(native.why_not() is not None, reason=f"the operators in C do not run here: {native.why_not()}")
+def test_every_path_gives_the_same_answers(pairs: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    default = answers(pairs)
+    native.limit(1)  # as on a processor without AVX-512
+    try:
+        narrow = answers(pairs)
+    finally:
+        native.limit()
+    monkeypatch.setenv("RMREADER_NATIVE", "0")  # as without a compiled library: float
+    without = answers(pairs)
+    assert apart(default, narrow) <= IN_C
+    assert [answer.score for answer in default] == [answer.score for answer in narrow]
+    assert apart(default, without) <= max(IN_FLOAT, 3 / len(pairs))
