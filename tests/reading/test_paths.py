@@ -1,6 +1,8 @@
 """The ways to compute a shipped reader's answers agree: to the last bit in C, and as nearly as 8 bits allow in float.
 
-A sample of dev, spread over all of it; all of it with RMREADER_EXAMPLES=10570.
+A sample of dev, spread over all of it; all of it with RMREADER_EXAMPLES=10570. In C no answer may differ. Float is
+another precision: over all of dev 1.09 % of its answers are others (72.71 / 81.67 against 72.66 / 81.63), not the 0.2 %
+that different machines are held to; a sample too small to count that is held to nearly equal scores.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmreader.data.squad import read_squad
@@ -16,7 +19,7 @@ from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running import native
 
 COUNT = int(os.environ.get("RMREADER_EXAMPLES", "200"))
-IN_C, IN_FLOAT = 0.002, 0.015  # the largest share of questions with another answer; today 0 and 0.0109
+IN_FLOAT, ENOUGH = 0.0125, 2000  # the largest share of other answers, and of how many questions it can be told
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,9 @@ def test_every_path_gives_the_same_answers(pairs: list[tuple[str, str]], monkeyp
         native.limit()
     monkeypatch.setenv("RMREADER_NATIVE", "0")  # as without a compiled library: float
     without = answers(pairs)
-    assert apart(default, narrow) <= IN_C
+    assert apart(default, narrow) == 0
     assert [answer.score for answer in default] == [answer.score for answer in narrow]
-    assert apart(default, without) <= max(IN_FLOAT, 3 / len(pairs))
+    moved = np.abs([a.score - b.score for a, b in zip(default, without, strict=True)])
+    assert 0 < np.median(moved) < 0.01
+    assert moved.max() < 0.6
+    assert len(pairs) < ENOUGH or apart(default, without) <= IN_FLOAT
