@@ -8,8 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
-import pytest
+# One thread per worker, before anything loads torch, and for the processes that tests start: tensors of a few numbers
+# are slower on several threads, and spinning threads stop a busy machine.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+import psutil  # noqa: E402
+import pytest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import tiny_run
+from support.encoders import build_bert
 
 from rmreader.config import Recipe
 from rmreader.learning.outfolder import Stop
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.trainer import Run
-
-SCRIPT = Path(__file__).with_name("tiny_run.py")
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,9 @@ class Tiny:
     """The tiny data set: where it is, its recipe, and a run prepared in-process."""
 
     folder: Path
-    script: Path
-    module: Any
 
     def recipe(self, *overrides: str) -> Recipe:
-        recipe: Recipe = self.module.tiny_recipe(self.folder, *overrides)
-        return recipe
+        return tiny_run.tiny_recipe(self.folder, *overrides)
 
     def setup(self, out: Path, *overrides: str, resume: bool = False, dev: bool = False) -> Setup:
         dev_path = self.folder / "dev.json" if dev else None
@@ -43,14 +39,9 @@ class Tiny:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    spec = importlib.util.spec_from_file_location("tiny_run", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     folder = tmp_path_factory.mktemp("tiny")
-    module.write_data(folder)
-    return Tiny(folder, SCRIPT, module)
+    tiny_run.write_data(folder)
+    return Tiny(folder)
 
 
 @pytest.fixture
@@ -71,11 +62,4 @@ def stop_after() -> Callable[[int], Any]:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny BERT encoder."""
-    path = Path(__file__).resolve().parents[1] / "model" / "encoders.py"
-    spec = importlib.util.spec_from_file_location("small_encoders", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    folder: Path = module.build_bert(tmp_path_factory.mktemp("bert"))
-    return folder
+    return build_bert(tmp_path_factory.mktemp("bert"))

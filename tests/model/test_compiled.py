@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from model_small import CONFIG
+from support.small import CONFIG
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 

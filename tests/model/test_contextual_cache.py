@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from model_encoders import TEXTS, build_bert
+from support.encoders import TEXTS, build_bert
 from torch import Tensor
 
 from rmreader.data.encode import encode_pairs

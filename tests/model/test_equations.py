@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import model_reference as reference
 import numpy as np
 import pytest
+import reference
 import torch
-from model_small import (
+from support.small import (
     CONFIG,
     FULL_INPUTS,
     FULL_SIZES,

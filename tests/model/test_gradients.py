@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from model_small import (
+from support.small import (
     CONFIG,
     FULL_INPUTS,
     FULL_SIZES,

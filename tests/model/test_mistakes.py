@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-import model_reference as reference
 import numpy as np
 import pytest
+import reference
 import torch
-from model_small import CONFIG, INPUTS, SIZES, Example, make_batch, make_examples, make_network, network_weights
+from support.small import CONFIG, INPUTS, SIZES, Example, make_batch, make_examples, make_network, network_weights
 from torch import Tensor
 
 from rmreader.config import Inputs, NetworkConfig

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import replace
 
-import model_reference as reference
 import numpy as np
 import pytest
+import reference
 import torch
-from model_small import (
+from support.small import (
     CONFIG,
     FULL_INPUTS,
     FULL_SIZES,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import model_reference as reference
 import numpy as np
+import reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_encoders import TEXTS, build_bert, build_roberta
+from support.encoders import TEXTS, build_bert, build_roberta
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rmreader.errors import UserError

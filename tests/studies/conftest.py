@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from support import tiny_run
 
 from rmreader.config import Recipe, save_recipe
 from rmreader.learning.readerfolder import make_network, write_reader
 from rmreader.learning.setup import word_counts
 from rmreader.text.lexicon import Lexicon
 
-SCRIPT = Path(__file__).parent.parent / "learning" / "tiny_run.py"
 MakeReader = Callable[..., Path]
 
 
@@ -26,7 +24,6 @@ class Tiny:
     """The tiny data set of the training tests."""
 
     folder: Path
-    module: Any
 
     @property
     def train(self) -> Path:
@@ -37,24 +34,18 @@ class Tiny:
         return self.folder / "dev.json"
 
     def recipe(self, *overrides: str) -> Recipe:
-        recipe: Recipe = self.module.tiny_recipe(self.folder, *overrides)
-        return recipe
+        return tiny_run.tiny_recipe(self.folder, *overrides)
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
     """Data in a folder of their own, and a cache of their own, for this process and the trainings it starts."""
-    spec = importlib.util.spec_from_file_location("tiny_run", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     folder = tmp_path_factory.mktemp("tiny")
-    module.write_data(folder)
+    tiny_run.write_data(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RMREADER_CACHE", str(folder / "cache"))
         patch.setenv("OMP_NUM_THREADS", "1")
-        yield Tiny(folder, module)
+        yield Tiny(folder)
 
 
 @pytest.fixture(scope="session")

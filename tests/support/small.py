@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import model_reference as reference
 import numpy as np
+import reference
 import torch
-from model_reference import Word
 from numpy.typing import NDArray
+from reference import Word
 from torch import Tensor, nn
 
 from rmreader.config import Inputs, NetworkConfig

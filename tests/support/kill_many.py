@@ -1,6 +1,6 @@
 """Kill training runs with SIGKILL at random moments, resume them, and hold the end to the uninterrupted run's bits.
 
-    python tests/learning/kill_many.py [--kills 20] [--seed 1] [--stages ml dcrl]
+    PYTHONPATH=tests python -m support.kill_many [--kills 20] [--seed 1] [--stages ml dcrl]
 
 For each stage as many kills fall anywhere in the run, and as many while a checkpoint is being written (there every act
 of writing is slowed down, and the moment is chosen by watching for the half-written folder).
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import random
@@ -21,11 +20,12 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import load_file
 
-SCRIPT = Path(__file__).with_name("tiny_run.py")
+from support import tiny_run
+
+SCRIPT = Path(tiny_run.__file__)
 STAGES = {"ml": [], "dcrl": ["training.objective=dcrl", "training.rate=0.001"]}
 
 
@@ -142,12 +142,7 @@ def place(out: Path) -> str:
 
 
 def data_folder(parent: Path) -> Path:
-    spec = importlib.util.spec_from_file_location("tiny_run", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.write_data(parent)
+    tiny_run.write_data(parent)
     return parent
 
 
