@@ -1,13 +1,17 @@
 # Two commands do everything, each with its own set-up in .venv:
 #   make demo   answers questions about a passage with the shipped reader (no torch, nothing to download)
-#   make test   style, types, layers and the whole test suite
+#   make test   style, types, layers and the whole test suite, with its coverage
+# and for those who work on it:
+#   make quick  the fast tests, in under a minute
+#   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C := $(wildcard src/rmreader/reading/running/c/*.[ch])
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+QUICK := tests/text tests/scoring tests/data tests/model tests/reading tests/test_config.py tests/test_house.py
 
-.PHONY: demo test lint clean
+.PHONY: demo test quick lint wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -17,24 +21,30 @@ demo: $(VENV)/.installed
 		"How many visitors climb the stairs every year?"
 
 test: lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --cov
+
+quick: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 -m "not slow and not data and not browser" $(QUICK)
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks scripts
-	$(BIN)/ruff format --check src tests benchmarks scripts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+wheel:  # for this machine; what auditwheel says of it is the tag it may be published under
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt $(C) | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt $(C) | $(VENV)/bin/python
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt $(C) | $(VENV)/bin/python
+$(VENV)/.installed-dev: pyproject.toml setup.py constraints.txt $(C) | $(VENV)/bin/python
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -193,7 +193,7 @@ def test_looking_up_a_passage_takes_about_a_millisecond(lexicon: Lexicon) -> Non
     assert 150 < len(words) < 500
     spent = []
     for _ in range(20):
-        began = time.perf_counter()
+        began = time.process_time()
         lexicon.look_up(words)
-        spent.append(time.perf_counter() - began)
+        spent.append(time.process_time() - began)
     assert min(spent) < 0.003

@@ -71,9 +71,9 @@ def test_words_of(text: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("unit", ["a", "é", "a\u0301", "\u0301", "1", "²", ".", "\ud800", "日", "🎉 ", "a1", " "])
 def test_time_is_linear_in_the_length(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     tokenize(unit * 500_000)
-    assert time.perf_counter() - began < 5  # about half a second where every character is a token
+    assert time.process_time() - began < 5  # about half a second where every character is a token
 
 
 @pytest.mark.data
