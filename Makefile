@@ -1,17 +1,19 @@
 # Two commands do everything, each with its own set-up in .venv:
 #   make demo   answers questions about a passage with the shipped reader (no torch, nothing to download)
-#   make test   style, types, layers and the whole test suite, with its coverage
+#   make test   style, types, layers and the whole test suite
 # and for those who work on it:
-#   make quick  the fast tests, in under a minute
+#   make quick  the fast tests
+#   make coverage  every test once more, and which lines they ran (nearly twice as slow)
 #   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C := $(wildcard src/rmreader/reading/running/c/*.[ch])
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-QUICK := tests/text tests/scoring tests/data tests/model tests/reading tests/test_config.py tests/test_house.py
+QUICK := $(addprefix tests/,text scoring data reading test_config.py test_house.py) \
+	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
-.PHONY: demo test quick lint wheel clean
+.PHONY: demo test quick coverage lint wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -21,10 +23,13 @@ demo: $(VENV)/.installed
 		"How many visitors climb the stairs every year?"
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --cov
+	$(BIN)/python -m pytest -n 2
 
 quick: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 -m "not slow and not data and not browser" $(QUICK)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not data and not browser" $(OPTIONS) $(QUICK)
+
+coverage: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 --cov
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
