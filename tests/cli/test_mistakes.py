@@ -113,5 +113,5 @@ def test_what_commands_a_terminal_is_not_printed(trained: Any, tmp_path: Path) -
 @pytest.mark.parametrize("json_too", [[], ["--json"]])
 def test_a_closed_output_is_no_traceback(trained: Any, json_too: list[str]) -> None:
     words = [sys.executable, "-m", "rmreader", "evaluate", trained.data, "-m", trained.model, *json_too]
-    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *words], stderr=subprocess.PIPE, env=os.environ, timeout=120)
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *words], stderr=subprocess.PIPE, env=os.environ, timeout=600)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -166,7 +166,7 @@ def test_on_a_terminal_the_answer_is_coloured(trained: Any, passage: str) -> Non
     words = [sys.executable, "-m", "rmreader", "ask", "-m", trained.model, "-p", passage, "Who?"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
     environment.pop("NO_COLOR", None)
-    done = subprocess.run(words, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=120)
+    done = subprocess.run(words, stdout=terminal, stderr=subprocess.PIPE, env=environment, timeout=600)
     os.close(terminal)
     shown = os.read(master, 1 << 16).decode()
     os.close(master)
@@ -244,6 +244,6 @@ def test_a_prediction_that_fails_leaves_the_old_file_alone(trained: Any, tmp_pat
 def test_asking_needs_no_torch(trained: Any, passage: str) -> None:
     words = ["rmreader", "ask", "-m", trained.model, "-p", passage, "Who?", "--json"]
     code = f"import sys; sys.modules['torch'] = None; sys.argv = {words}; import rmreader.__main__"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == RUN.invoke(app, words[1:]).stdout

@@ -16,7 +16,7 @@ COMMAND = [sys.executable, "-m", "rmreader"]
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=600, **options)  # type: ignore[call-overload,no-any-return]
 
 
 def test_help_lists_the_verbs() -> None:
@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_sentence(unbuffered: str) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=environment
+            [*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=600, env=environment
         )
     assert done.returncode == 1
     assert done.stderr == "error: No space left on device.\n"
@@ -142,7 +142,7 @@ def test_control_c_is_status_130(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     writer = _open_once_read(pipe)  # from here on the command waits for the passage
     process.send_signal(signal.SIGINT)
-    out, complaint = process.communicate(timeout=60)
+    out, complaint = process.communicate(timeout=600)
     os.close(writer)
     assert (process.returncode, out, complaint) == (130, b"", b"interrupted\n")
 

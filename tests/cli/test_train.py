@@ -61,7 +61,7 @@ def test_a_missing_data_file_is_one_sentence(trained: Any, tmp_path: Path, missi
 def test_without_torch_the_sentence_names_the_extra(trained: Any) -> None:
     words = ["train", str(trained.folder / "recipe.yaml"), "--train", "t", "--out", "o"]
     code = f"import sys; sys.modules['torch'] = None; sys.argv = {['rmreader', *words]}; import rmreader.__main__"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (1, "")
     assert "pip install 'rmreader[train]'" in done.stderr
     assert done.stderr.count("\n") == 1

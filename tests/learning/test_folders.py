@@ -184,6 +184,6 @@ def test_a_member_whose_starter_is_gone_before_it_can_look_begins_nothing(tiny: 
     gone.wait()
     words = ["train", tmp_path / "recipe.yaml", "--train", tiny.folder / "train.json", "--out", tmp_path / "out"]
     command = [sys.executable, "-m", "rmreader", *map(str, words), "--device", "cpu", "--parent", str(gone.pid)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == -signal.SIGTERM
     assert not (tmp_path / "out").exists()

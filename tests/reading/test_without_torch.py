@@ -18,7 +18,7 @@ def run(script: str, *arguments: str) -> str:
         [sys.executable, "-c", textwrap.dedent(script), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
