@@ -54,7 +54,7 @@ def diagnose() -> Diagnosis:
 
 def devices() -> list[str]:
     """The processor, and every GPU that torch sees."""
-    from rmreader.reading.running.engines import MOST_THREADS, cores
+    from rmreader.cores import MOST_THREADS, cores
 
     found = [f"cpu: {platform.machine()}, {cores()} cores, read with {min(cores(), MOST_THREADS)} threads"]
     if _version("torch"):
