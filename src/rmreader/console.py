@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\ufffd") | {9: "\t", 10: "\n", 11: " ", 12: " ", 13: " "}
+from rmreader.errors import printable
 
-
-def printable(text: str) -> str:
-    """The text, as long as before, without the characters that would command the terminal instead of being shown."""
-    return text.translate(_CONTROLS)
+__all__ = ["Advance", "printable", "progress"]
 
 
 def one_line(text: str) -> str:
@@ -24,7 +21,7 @@ class Advance(Protocol):
     """Moves a progress bar on."""
 
     def __call__(self, amount: float = 1.0, text: str | None = None) -> None:
-        """So much more is done; ``text`` takes the place of the unit behind the count."""
+        """So much more is done; ``text`` takes the place of the unit after the count."""
 
 
 @contextmanager

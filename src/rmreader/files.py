@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
+import json
 import os
 from collections.abc import Iterator
+import zlib
 from pathlib import Path
+from typing import IO, Any
 
 from rmreader.errors import UserError
+
+LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
+_RATIO, _FREE = 200, 64 << 20  # gzip may expand a file so many times, or to so many bytes whatever its size
 
 
 def file_to_write(out: Path, *inputs: Path) -> Path:
@@ -67,6 +75,64 @@ def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
         except (ImportError, OSError):
             pass
         yield
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """A file for reading, unpacked where its content is gzip; what expands beyond reason is refused on the way."""
+    file = path.open("rb")
+    packed = file.peek(2)[:2] == b"\x1f\x8b"
+    return io.BufferedReader(_Unpacked(path, file)) if packed else file
+
+
+def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
+    """The content of a file, unpacked where it is gzip, of at most ``limit`` bytes."""
+    with open_bytes(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UserError(f"{path}: more than {limit >> 20:,} MiB to read at once; give a smaller file.")
+    return content
+
+
+def read_json(path: Path, remedy: str, limit: int = LARGEST) -> Any:
+    """What a JSON file says; one sentence, with the remedy, where it says nothing. A missing file is an ``OSError``."""
+    try:
+        return json.loads(read_bytes(path, limit).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (at byte {error.start}); {remedy}.") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise UserError(f"{path}: {place}: not valid JSON ({error.msg}); {remedy}.") from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; brackets 5,000 deep
+        raise UserError(f"{path}: not readable JSON ({type(error).__name__}); {remedy}.") from None
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a gzip file, up to the size that an honest one may have."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self.path, self.file = path, file
+        self.left = max(_FREE, _RATIO * os.fstat(file.fileno()).st_size)
+        self.content = gzip.GzipFile(fileobj=file)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            count = self.content.readinto(buffer)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise UserError(f"{self.path}: the gzip data is cut short or damaged; fetch the file again.") from None
+        self.left -= count
+        if self.left < 0:
+            raise UserError(
+                f"{self.path}: the gzip data expands {_RATIO} times over; if you trust it, unpack it first."
+            )
+        return count
+
+    def close(self) -> None:
+        self.content.close()
+        self.file.close()
+        super().close()
 
 
 def _keep_apart(out: Path, inputs: tuple[Path, ...]) -> None:

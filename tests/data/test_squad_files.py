@@ -13,8 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmreader.data.encode import encode_file
+from rmreader.data.split import split
 from rmreader.data.squad import Dataset, Reference, read_squad
 from rmreader.errors import UserError
+from rmreader.scoring.adversarial import score_adversarial
+from rmreader.scoring.squad import score
 
 Write = Callable[..., Path]
 Tree = dict[str, Any]
@@ -49,9 +53,15 @@ BAD_ROWS: dict[str, tuple[Callable[[Tree], Any], tuple[int | None, str | None], 
     "question a number": (lambda t: row(t).update(question=5), (0, "q2"), "'question' must be a text"),
     "question empty": (lambda t: row(t).update(question=" \u3000\n"), (0, "q2"), "the question is empty"),
     "id missing": (lambda t: row(t).pop("id"), (0, None), "'id' is missing"),
-    "id a number": (lambda t: row(t).update(id=7), (0, None), "'id' must be a text"),
+    "id a fraction": (lambda t: row(t).update(id=7.5), (0, None), "'id' must be a text"),
+    "id true": (lambda t: row(t).update(id=True), (0, None), "'id' must be a text"),
+    "id twice, once as a number": (
+        lambda t: (t["data"][0]["paragraphs"][0]["qas"][0].update(id="7"), row(t).update(id=7)),
+        (0, "7"),
+        "a row before it has the same id",
+    ),
     "id empty": (lambda t: row(t).update(id=""), (0, ""), "the id is empty"),
-    "id twice": (lambda t: row(t).update(id="q1"), (0, "q1"), "this id has stood in the file before"),
+    "id twice": (lambda t: row(t).update(id="q1"), (0, "q1"), "a row before it has the same id"),
     "row a list": (lambda t: t["data"][0]["paragraphs"][0]["qas"].append([]), (0, None), "expected an object"),
     "answers missing": (lambda t: row(t).pop("answers"), (0, "q2"), "'answers' is missing"),
     "answers null": (lambda t: row(t).update(answers=None), (0, "q2"), "'answers' is missing"),
@@ -135,12 +145,57 @@ def test_a_bad_row_is_named_counted_and_left_out(tree: Tree, write: Write, kind:
     assert what in problem.what
     kept = [question.id for _, question in dataset.questions()]
     if kind in BAD_ROWS:  # every other row is still there
-        assert kept == ["q1", "q2", "q3", "q4", "q5"] if kind == "row a list" else kept == ["q1", "q3", "q4", "q5"]
+        first = "7" if kind == "id twice, once as a number" else "q1"
+        assert kept == [first, *(["q2"] if kind == "row a list" else []), "q3", "q4", "q5"]
     assert "q5" in kept
     with pytest.raises(UserError) as caught:
         read_squad(path, strict=True)
     assert str(problem) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+COVID_QA: Tree = {  # its own layout: no version, no title, numbers as ids
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "qas": [
+                        {
+                            "question": "What is the main cause of HIV-1 infection in children?",
+                            "id": 262,
+                            "answers": [{"text": "Mother-to-child transmission", "answer_start": 0}],
+                            "is_impossible": False,
+                        }
+                    ],
+                    "context": "Mother-to-child transmission (MTCT) is the main cause of HIV-1 infection in children.",
+                    "document_id": 630,
+                }
+            ]
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize("answers_needed", [True, False])
+def test_numbers_as_ids_and_no_titles_are_read(write: Write, answers_needed: bool) -> None:
+    dataset = read_squad(write(COVID_QA), answers_needed=answers_needed)
+    assert dataset.problems == ()
+    assert [(q.id, q.answers) for _, q in dataset.questions()] == [
+        ("262", (Reference("Mother-to-child transmission", 0),))
+    ]
+    assert dataset.articles[0].title == ""
+
+
+def test_where_every_row_is_skipped_the_sentence_says_why(write: Write) -> None:
+    for answer in COVID_QA["data"][0]["paragraphs"][0]["qas"][0]["answers"]:
+        path = write(json.loads(json.dumps(COVID_QA).replace(json.dumps(answer), '{"text": "no", "answer_start": 0}')))
+    dataset = read_squad(path)
+    with pytest.raises(UserError, match=r"no question.*all 1 rows were skipped.*id 262: answer 'no' is not at"):
+        score(dataset, {})
+    with pytest.raises(UserError, match=r"no question.*id 262: answer 'no' is not at"):
+        score_adversarial(dataset, {})
+    with pytest.raises(UserError, match=r"no question.*id 262: answer 'no' is not at"):
+        split(encode_file(path, path.parent / "cache"), 0.0, 1)
 
 
 def test_a_problem_reads_as_a_sentence(tree: Tree, write: Write) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from rmreader.config import Training
 from rmreader.data.encoded import Encoded
+from rmreader.data.squad import why_none
 from rmreader.errors import UserError
 
 _SEED_OF_SPLIT = 0x5E1EC7
@@ -35,6 +36,7 @@ def split(encoded: Encoded, holdout: float, seed: int, no_answer: bool = False) 
         held = np.isin(encoded.article, chosen)
     if not (usable & ~held & (encoded.start >= 0)).any():
         raise UserError(
-            "the training file has no question with an answer to learn from; check it: rmreader data check."
+            f"the training file has no question with an answer to learn from{why_none(encoded.problems)}; "
+            "check it: rmreader data check."
         )
     return encoded.subset(np.flatnonzero(usable & ~held)), encoded.subset(np.flatnonzero(held)) if held.any() else None

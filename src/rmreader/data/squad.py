@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rmreader.errors import UserError
+from rmreader.files import read_json
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,10 @@ class Problem:
         place += [f"id {self.id}"] if self.id is not None else []
         return f"{self.file}: {', '.join(place)}: {self.what}"
 
+    def error(self) -> UserError:
+        """The same as an error, for those who want every row or none."""
+        return UserError(f"{self}; fix the row, or read without strict to leave it out.")
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -84,46 +86,32 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
     """Read a file; a bad row is left out and named in ``problems``, or with ``strict`` is an error.
 
     Without ``answers_needed`` (prediction) a question may come without answers, or with bad ones, which are left aside.
-    So are the ``plausible_answers`` of layout 2.0: they are no answers.
+    So are the ``plausible_answers`` of layout 2.0: they are no answers. Ids may be whole numbers, titles may be absent.
     """
-    check = _Check(str(path), strict, answers_needed)
-    articles = [check.article(number, tree) for number, tree in enumerate(_load(Path(path)))]
-    return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
-
-
-def skipped(problems: Sequence[Problem]) -> Iterator[str]:
-    """What to say of the rows that were left out: the first of them, and how many they are."""
-    for problem in problems[:3]:
-        yield f"skipped: {problem}"
-    if len(problems) > 3:
-        yield f"skipped: {len(problems):,} rows in all; `rmreader data check` lists them."
-
-
-def _load(path: Path) -> list[Any]:
-    """The list of articles, or one sentence saying why there is none."""
     try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-        tree = json.loads(content.decode("utf-8-sig"))
+        tree = read_json(Path(path), "fix it, or download it again: is it a SQuAD file?")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; `rmreader data download squad` fetches SQuAD.") from None
     except OSError as error:
-        reason = error.strerror or "damaged gzip data"
-        raise UserError(f"{path}: cannot be read ({reason}); check the path or download the file again.") from None
-    except (EOFError, zlib.error):
-        raise UserError(f"{path}: the gzip data is cut short or damaged; download the file again.") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text (at byte {error.start}); save it as UTF-8 JSON.") from None
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise UserError(f"{path}: {place}: not valid JSON ({error.msg}); mend or download the file again.") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not readable JSON ({type(error).__name__}); is it a SQuAD file?") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
     if not isinstance(tree, dict) or not isinstance(tree.get("data"), list):
         raise UserError(f'{path}: not in the SQuAD layout; expected {{"data": [articles]}} at the top.')
-    data: list[Any] = tree["data"]
-    return data
+    check = _Check(str(path), strict, answers_needed)
+    articles = [check.article(number, row) for number, row in enumerate(tree["data"])]
+    return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
+
+
+def skipped(problems: Sequence[object], total: int | None = None) -> Iterator[str]:
+    """What to say of the rows that were left out: the first of them, and how many they are (``total``, if more)."""
+    for problem in problems[:3]:
+        yield f"skipped: {problem}"
+    if (total := total or len(problems)) > 3:
+        yield f"skipped: {total:,} rows in all; `rmreader data check` lists those of a SQuAD file."
+
+
+def why_none(problems: Sequence[object]) -> str:
+    """For the sentence that says that nothing is there to read: what became of the rows that were."""
+    return f" (all {len(problems):,} rows were skipped, the first: {problems[0]})" if problems else ""
 
 
 class _Bad(Exception):
@@ -138,42 +126,38 @@ class _Check:
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
 
-    def report(self, article: str, paragraph: int | None, id: str | None, what: str) -> None:
-        problem = Problem(self.file, article, paragraph, id, what)
+    def report(self, article: str, paragraph: int | None, id: str | None, what: object) -> None:
+        self.problems.append(Problem(self.file, article, paragraph, id, str(what)))
         if self.strict:
-            raise UserError(f"{problem}; mend the row, or read without strict to leave it out.")
-        self.problems.append(problem)
+            raise self.problems[-1].error()
 
     def article(self, number: int, tree: Any) -> Article | None:
         name = f"#{number}"
         try:
             title = _get(tree, "title", str, default="")
-            name = f"#{number} {title!r}" if title else name
+            name += f" {title!r}" if title else ""
             rows = _get(tree, "paragraphs", list)
         except _Bad as bad:
-            self.report(name, None, None, str(bad))
-            return None
+            return self.report(name, None, None, bad)
         paragraphs = [self.paragraph(name, k, row) for k, row in enumerate(rows)]
         return Article(title, tuple(p for p in paragraphs if p is not None))
 
     def paragraph(self, article: str, number: int, tree: Any) -> Paragraph | None:
         try:
-            context = _text(tree, "context")
-            rows = _get(tree, "qas", list)
+            context, rows = _text(tree, "context"), _get(tree, "qas", list)
         except _Bad as bad:
-            self.report(article, number, None, str(bad))
-            return None
+            return self.report(article, number, None, bad)
         questions: list[Question] = []
         for row in rows:
-            id = row.get("id") if isinstance(row, dict) else None
+            id = _id(row)
             try:
-                questions.append(self.question(context, row))
+                questions.append(self.question(id, context, row))
             except _Bad as bad:
-                self.report(article, number, id if isinstance(id, str) else None, str(bad))
+                self.report(article, number, id, bad)
         return Paragraph(context, tuple(questions))
 
-    def question(self, context: str, tree: Any) -> Question:
-        id = _text(tree, "id")
+    def question(self, id: str | None, context: str, tree: Any) -> Question:
+        id = id if id and id.strip() else _text(tree, "id")
         text = _text(tree, "question")
         impossible = _get(tree, "is_impossible", bool, default=False)
         answers = tuple(self.references(context, tree, impossible))
@@ -182,7 +166,7 @@ class _Check:
         if not answers and not impossible and self.answers_needed:
             raise _Bad("no answers")
         if id in self.seen:
-            raise _Bad("this id has stood in the file before")
+            raise _Bad("a row before it has the same id")
         self.seen.add(id)
         return Question(id, text, answers, impossible)
 
@@ -195,6 +179,12 @@ class _Check:
                 except _Bad:
                     if self.answers_needed:
                         raise
+
+
+def _id(tree: Any) -> str | None:
+    """The id of a row, None where it has none; a number, as in COVID-QA, becomes a text."""
+    value = tree.get("id") if isinstance(tree, dict) else None
+    return str(value) if type(value) in (str, int) else None
 
 
 def _reference(context: str, tree: Any) -> Reference:

@@ -13,7 +13,7 @@ from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import skipped
+from rmreader.data.squad import skipped, why_none
 from rmreader.errors import UserError
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
@@ -66,9 +66,11 @@ def prepare(
     encoded = _read(train_path, cache_dir)
     dev = _read(dev_path, cache_dir) if dev_path else None
     if dev is not None and not len(dev):
-        raise UserError(f"{dev_path}: has no question to report scores on; leave --dev out, or mend the file.")
+        why = why_none(dev.problems)
+        raise UserError(f"{dev_path}: has no question to report scores on{why}; leave --dev out, or fix the file.")
     if not len(encoded):
-        raise UserError(f"{train_path}: has no question to learn from; check it: rmreader data check.")
+        why = why_none(encoded.problems)
+        raise UserError(f"{train_path}: has no question to learn from{why}; check it: rmreader data check.")
     learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training), recipe.network.no_answer)
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)

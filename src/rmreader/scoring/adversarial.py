@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmreader.data.squad import why_none
 from rmreader.errors import UserError
 from rmreader.scoring.squad import Score, score_question
 
@@ -48,7 +49,7 @@ def score_adversarial(dataset: Dataset, predictions: Mapping[str, str]) -> Adver
         elif root not in worst or row[1] < worst[root][1]:
             worst[root] = row
     if not clean and not worst:
-        raise UserError("the data set holds no question, so there is nothing to score.")
+        raise UserError(f"{dataset.file or 'the data set'}: it holds no question to score{why_none(dataset.problems)}.")
     counted = clean | worst
     return AdversarialScore(
         *_percent(counted), len(counted), missing, len(worst), Score(*_percent(clean), len(clean), clean_missing)

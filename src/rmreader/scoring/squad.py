@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import string
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmreader.data.squad import why_none
 from rmreader.errors import UserError
+from rmreader.files import read_json
 
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset, Question
@@ -78,7 +77,7 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
     """Score predictions (question id to text) on a data set."""
     questions = [question for _, question in dataset.questions()]
     if not questions:
-        raise UserError(f"{dataset.file or 'the data set'}: it holds no question, so there is nothing to score.")
+        raise UserError(f"{dataset.file or 'the data set'}: it holds no question to score{why_none(dataset.problems)}.")
     rows = [score_question(question, predictions) for question in questions]
     return Score(
         exact_match=100 * sum(em for em, _ in rows) / len(rows),
@@ -91,13 +90,9 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
 def read_predictions(path: str | Path) -> dict[str, str]:
     """Read a file of predictions in the official format: one JSON object, question id to text; ``.gz`` understood."""
     try:
-        content = Path(path).read_bytes()
-        tree = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        tree = read_json(Path(path), "predictions are one object, id to text")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; `rmreader predict` writes one.") from None
-    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path}: not readable as JSON ({reason}); predictions are one object, id to text.") from None
     if not isinstance(tree, dict):
         raise UserError(
             f"{path}: predictions are one JSON object, question id to text; this is a {type(tree).__name__}."
@@ -105,5 +100,5 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     for id, text in tree.items():
         if not isinstance(text, str):
             kind = "null" if text is None else f"a {type(text).__name__}"
-            raise UserError(f"{path}: the prediction of {id[:80]!r} is {kind}, not a text; mend the file.")
+            raise UserError(f"{path}: the prediction of {id[:80]!r} is {kind}, not a text; fix the file.")
     return tree

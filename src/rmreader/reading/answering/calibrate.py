@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.data.encoded import Encoded
-from rmreader.data.squad import read_squad
+from rmreader.data.squad import read_squad, why_none
 from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.readers.folder import MANIFEST, find, open_folder
@@ -89,9 +89,11 @@ def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> C
 
 def questions_of(data: Path, no_answer: bool = False) -> list[Row]:
     """The answered questions of a SQuAD-format file, and with ``no_answer`` the others too."""
-    rows = [row for row in rows_of(read_squad(data)) if row.references or no_answer]
+    dataset = read_squad(data)
+    rows = [row for row in rows_of(dataset) if row.references or no_answer]
     if not any(row.references for row in rows):
-        raise UserError(f"{data}: it holds no question with an answer, and calibration needs them.")
+        why = why_none(dataset.problems)
+        raise UserError(f"{data}: it holds no question with an answer, and calibration needs them{why}.")
     return rows
 
 
