@@ -115,7 +115,8 @@ def mean_states(folder: Path, texts: list[str]) -> tuple[NDArray[np.float64], ..
     from tokenizers import Tokenizer
     from transformers import AutoModel
 
-    tokenizer, model = Tokenizer.from_file(str(folder / "tokenizer.json")), AutoModel.from_pretrained(folder).eval()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    model = AutoModel.from_pretrained(folder, use_safetensors=True, trust_remote_code=False).eval()
     tokenizer.no_truncation()
     tokenizer.no_padding()
     start, end = (tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]"))

@@ -161,7 +161,7 @@ def test_bad_folders_are_named(bert: Path, tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json"):
         shutil.copyfile(bert / name, tmp_path / name)
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(UserError, match=r"tokenizer\.json: not valid JSON"):
+    with pytest.raises(UserError, match=r"tokenizer\.json: line 1, column 2: not valid JSON"):
         Pieces(tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"model": {}}')
     with pytest.raises(UserError, match=r"tokenizer\.json: not a tokenizer"):

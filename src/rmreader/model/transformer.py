@@ -12,6 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.errors import UserError
+from rmreader.files import read_json
+from rmreader.text.pieces import encoder_config
+
+_MOST_WEIGHTS = 2 << 30  # of an encoder: 8 GiB
 
 
 class Transformer(nn.Module):
@@ -61,12 +65,20 @@ def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = T
         from transformers import AutoConfig, AutoModel
     except ImportError:
         raise UserError("A transformer encoder needs pip install 'rmreader[transformer]'.") from None
+    encoder_config(folder)  # never code of a stranger's, nor a question whether to run it
+    _own_files(folder)
+    own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         with _quiet():
+            config = AutoConfig.from_pretrained(str(folder), **own)
+            with torch.device("meta"):  # takes no memory
+                size = sum(p.numel() for p in AutoModel.from_config(config, trust_remote_code=False).parameters())
+            if size > _MOST_WEIGHTS:
+                raise ValueError(f"{size:,} weights are more than the {_MOST_WEIGHTS:,} that may be read")
             if weights:
-                model = AutoModel.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
+                model = AutoModel.from_pretrained(str(folder), use_safetensors=True, **own)
             else:
-                model = AutoModel.from_config(AutoConfig.from_pretrained(str(folder), local_files_only=True))
+                model = AutoModel.from_config(config, trust_remote_code=False)
     except Exception as error:  # transformers and safetensors raise many kinds for a bad folder
         why = " ".join(str(error).split())[:300]
         raise UserError(f"{folder}: cannot be read as an encoder ({why}); fetch its files again.") from None
@@ -75,6 +87,18 @@ def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = T
     if getattr(model, "pooler", None) is not None:
         model.pooler = None  # sentence vectors are not read, and would never get a gradient
     return Transformer(model.float().eval(), layer_dropout)
+
+
+def _own_files(folder: Path) -> None:
+    """Refuse a folder that would have its weights read from another."""
+    if (folder / "adapter_config.json").exists():
+        raise UserError(f"{folder / 'adapter_config.json'}: adapters are not read; merge it into its encoder first.")
+    index = folder / "model.safetensors.index.json"
+    if index.exists():
+        shards = read_json(index, "fetch the file again", limit=64 << 20)
+        names = shards.get("weight_map") if isinstance(shards, dict) else None
+        if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
+            raise UserError(f"{index}: it names weights outside {folder}; fetch the files again.")
 
 
 @contextmanager

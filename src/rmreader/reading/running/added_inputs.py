@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -19,7 +18,7 @@ from rmreader.reading.running.bert import Bert, bert_graph
 from rmreader.reading.running.graph import Weights
 from rmreader.reading.running.inputs import Floats, session
 from rmreader.text.extras import ENCODER, Shape
-from rmreader.text.pieces import Pieces, encoder_folder, fingerprint
+from rmreader.text.pieces import Pieces, encoder_config, encoder_folder, fingerprint
 from rmreader.text.tags import Tagger
 from rmreader.text.vectors import map_safetensors
 from rmreader.text.windows import Layout, lay_out
@@ -36,10 +35,7 @@ def why_torch(folder: Folder) -> str | None:
     if inputs.contextual.startswith("elmo:"):
         return "ELMo"
     source = _source(folder)
-    try:
-        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return "an encoder without a readable config.json"
+    config = encoder_config(source)
     plain = config.get("hidden_act") == "gelu" and config.get("position_embedding_type", "absolute") == "absolute"
     if config.get("model_type") != "bert" or not plain:
         return f"an encoder of the kind {config.get('model_type')}"
@@ -120,7 +116,7 @@ def load_bert(folder: Folder, weights: Weights) -> Bert:
     own = _frozen(source) if frozen else _part(weights, _OWN)
     shares = np.exp(weights["encoder.mix.weights"] - weights["encoder.mix.weights"].max())
     mix = weights["encoder.mix.gamma"] * shares / shares.sum()
-    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    config = encoder_config(source)
     return Bert(own, int(config["num_attention_heads"]), float(config["layer_norm_eps"]), mix, half=frozen)
 
 
