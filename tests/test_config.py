@@ -196,7 +196,7 @@ def test_every_number_but_gamma_has_a_range() -> None:
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.yaml"
     path.write_text(text)
-    with pytest.raises(UserError, match="the key 'blocks' stands there twice"):
+    with pytest.raises(UserError, match="the key 'blocks' is there twice"):
         load_recipe(path)
 
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, shown
+from rmreader.files import parse_yaml, read_bytes
 
 
 @dataclass(frozen=True)
@@ -204,17 +205,15 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     path = Path(source)
     try:
-        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
-        root = loader.get_single_node()
-        tree = loader.construct_document(root) if root is not None else {}
+        root, tree = parse_yaml(read_bytes(path, 1 << 16).decode())
     except FileNotFoundError:
         raise UserError(
             f"{path}: no such recipe; recipes/ in the repository holds the ones that come with it."
         ) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2026-13-45
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); mend the file.") from None
+        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); fix the file.") from None
     if (key := _twice(root)) is not None:
-        raise UserError(f"{path}: the key {key!r} stands there twice; leave one of them.")
+        raise UserError(f"{path}: the key {shown(key)} is there twice; leave one of them.")
     return recipe_from(tree or {}, overrides, str(path))
 
 
@@ -229,14 +228,16 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         name, equals, text = override.partition("=")
         section, dot, key = name.strip().partition(".")
         if not equals or not dot:
-            raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
+            raise UserError(f"override {shown(override)}: write it as section.key=value, for example network.blocks=2.")
         try:
-            value = yaml.safe_load(text) if text.strip() else ""
+            value = parse_yaml(text)[1] if text.strip() else ""
         except (yaml.YAMLError, ValueError):
-            raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
+            raise UserError(
+                f"override {shown(override)}: the value is not valid YAML; quote it if it is a text."
+            ) from None
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
-            raise UserError(f"{where}: section {section!r} must be a mapping.")
+            raise UserError(f"{where}: section {shown(section)} must be a mapping.")
         branch[key] = value
     recipe: Recipe = _build(Recipe, tree, where)
     inputs = recipe.inputs
@@ -299,7 +300,7 @@ def _build(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
     for key, value in tree.items():
         if key not in hints:
             near = difflib.get_close_matches(str(key), hints, n=1, cutoff=0.0)
-            raise UserError(f"{where}: unknown key {key!r}; the nearest is {near[0]!r}.")
+            raise UserError(f"{where}: unknown key {shown(key)}; the nearest is {near[0]!r}.")
         place = f"{where}: {key}"
         if dataclasses.is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
@@ -317,15 +318,15 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
         number, allowed = _coerce(args[0], value, place), args[1]
         if number in allowed:
             return number
-        raise UserError(f"{place} must be {allowed}; it is {value!r}.")
+        raise UserError(f"{place} must be {allowed}; it is {shown(value)}.")
     if origin is Literal:
         if value in args:
             return value
-        raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {value!r}.")
+        raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {shown(value)}.")
     if origin is tuple:
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
             return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
-        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {value!r}.")
+        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {shown(value)}.")
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _coerce(next(a for a in args if a is not type(None)), value, place)
     if hint is bool and isinstance(value, bool):
@@ -336,10 +337,10 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
         with contextlib.suppress(ValueError, OverflowError):
             if abs(number := float(value)) < 1e38:  # YAML reads 1e-4 as a string; more than this is infinite in float32
                 return number
-            raise UserError(f"{place} must be a finite number, of single precision; it is {value!r}.")
+            raise UserError(f"{place} must be a finite number, of single precision; it is {shown(value)}.")
     if hint is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     if hint is str and value is None:
         return ""
     wanted = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{place} must be of type {wanted}; it is {value!r}.")
+    raise UserError(f"{place} must be of type {wanted}; it is {shown(value)}.")

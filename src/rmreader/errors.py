@@ -8,6 +8,15 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def shown(value: object) -> str:
+    """A value as a sentence quotes it: on one line, cut where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a whole number of 5,000 digits; lists 5,000 deep
+        return f"a {type(value).__name__} too large to show"
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
 class UserError(Exception):
     """Something the user can fix: one clear sentence naming the file, the place and the remedy.
 

@@ -89,7 +89,7 @@ def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
     with open_bytes(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise UserError(f"{path}: more than {limit >> 20:,} MiB to read at once; give a smaller file.")
+        raise UserError(f"{path}: more than the {limit:,} bytes that it may have; give a smaller file.")
     return content
 
 
@@ -104,6 +104,23 @@ def read_json(path: Path, remedy: str, limit: int = LARGEST) -> Any:
         raise UserError(f"{path}: {place}: not valid JSON ({error.msg}); {remedy}.") from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits; brackets 5,000 deep
         raise UserError(f"{path}: not readable JSON ({type(error).__name__}); {remedy}.") from None
+
+
+def parse_yaml(text: str) -> tuple[Any, Any]:
+    """A YAML text as its root node and as plain data.
+
+    ``ValueError`` where it nests deep or has aliases, of which a few lines unfold to gigabytes.
+    """
+    import yaml  # here, since most commands need no YAML
+
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):  # as it comes, so that nothing is built before it is known to end
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > 20 or isinstance(event, yaml.AliasEvent):
+            raise ValueError("it nests more than 20 deep" if depth > 20 else "it has an alias, *NAME: write it out")
+    loader = yaml.SafeLoader(text)
+    root = loader.get_single_node()
+    return root, None if root is None else loader.construct_document(root)
 
 
 class _Unpacked(io.RawIOBase):

@@ -101,6 +101,17 @@ def test_the_cache_is_used_and_keyed_by_content(
     assert len(list((cache / "encoded").iterdir())) == 2
 
 
+@pytest.mark.parametrize("part", ["RULE", "_FORMAT"])
+def test_another_rule_has_an_entry_of_its_own(
+    tree: Tree, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    path, cache = write(tree), tmp_path / "cache"
+    encode_file(path, cache)
+    monkeypatch.setattr(encode_module, part, "letters-digits-others/2 unicode/99")
+    encode_file(path, cache)
+    assert len(list((cache / "encoded").iterdir())) == 2
+
+
 def test_the_cache_folder_can_be_set_by_the_environment(
     tree: Tree, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,11 @@ def test_rows_say_what_the_words_are(lexicon: Lexicon, words: list[str]) -> None
     assert rows.characters.max() < lexicon.character_count
 
 
+def test_keys_are_equal_whatever_the_case(lexicon: Lexicon) -> None:
+    words = ["The", "the", "THE", "then", "Straße", "STRASSE", "straße", "Σ", "ς", "σ"]
+    assert lexicon.look_up(words).keys.tolist() == [-1, 0, 0, 0, 1, 2, 2, 2, 3, 3, 3]
+
+
 def test_characters_are_numbered_by_how_often_they_stand_in_training() -> None:
     counted = Lexicon.build({"ab": 1, "b": 5, "c": 2}, Inputs())
     spelled_out = Lexicon.build(["ab", *"bbbbb", "c", "c"], Inputs())
@@ -159,6 +164,11 @@ def test_fingerprints_tell_lexicons_apart(lexicon: Lexicon, glove: Path) -> None
         (lambda tree: tree.update(characters=["a"]), "damaged"),
         (lambda tree: tree.update(characters=[-5]), "damaged"),
         (lambda tree: tree.update(vectors=3), "damaged"),
+        (lambda tree: tree.update(max_characters="16"), "max_characters is '16'"),
+        (lambda tree: tree.update(max_characters=-1), "max_characters is -1"),
+        (lambda tree: tree.update(max_characters=10**9), "max_characters is 1000000000"),
+        (lambda tree: tree.update(trained=[5]), "a word is no text"),
+        (lambda tree: tree.update(words=[None]), "a word is no text"),
     ],
 )
 def test_a_spoilt_lexicon_is_one_clear_sentence(lexicon: Lexicon, tmp_path: Path, spoil: object, message: str) -> None:
@@ -184,7 +194,7 @@ def test_missing_and_cut_files_are_named(glove: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"vectors\.safetensors: .* missing"):
         Lexicon.load(folder)
     (folder / "lexicon.json").write_text('{"format": 1, "vec', encoding="utf-8")
-    with pytest.raises(UserError, match=r"lexicon\.json: damaged"):
+    with pytest.raises(UserError, match=r"lexicon\.json: line 1, column 15: not valid JSON"):
         Lexicon.load(folder)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +12,10 @@ from numpy.typing import NDArray
 
 from rmreader.console import progress
 from rmreader.errors import UserError
+from rmreader.files import open_bytes
 from rmreader.text.vectors import map_safetensors
+
+_LONGEST_LINE = 1 << 20  # bytes: a word and 300 numbers take some 3,000
 
 
 class WordVectors:
@@ -57,11 +58,9 @@ def read_glove(path: str | Path, wanted: Collection[str]) -> WordVectors:
     found: dict[str, NDArray[np.float32]] = {}
     dim = 0
     for number, line in _lines(path):
-        if number == 1:
-            fields = line.split(b" ")
-            if len(fields) == 2 and all(field.isdigit() for field in fields):
-                continue  # word2vec's header: how many words, how many dimensions
         spaces = line.count(b" ")
+        if number == 1 and spaces == 1 and all(field.isdigit() for field in line.split(b" ")):
+            continue  # word2vec's header: how many words, how many dimensions
         dim = dim or spaces
         if dim == 0 or spaces < dim:
             raise _malformed(path, number, f"expected a word and {max(dim, 1)} numbers")
@@ -72,8 +71,7 @@ def read_glove(path: str | Path, wanted: Collection[str]) -> WordVectors:
             found[name] = _vector(path, number, line[len(word) + 1 :].split(b" "))
     if dim == 0:
         raise UserError(f"{path}: holds no vectors; give a GloVe text file.")
-    matrix = np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32)
-    return WordVectors(found, matrix)
+    return WordVectors(found, np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32))
 
 
 def _vector(path: Path, number: int, numbers: list[bytes]) -> NDArray[np.float32]:
@@ -88,25 +86,20 @@ def _vector(path: Path, number: int, numbers: list[bytes]) -> NDArray[np.float32
 
 
 def _malformed(path: Path, number: int, what: str) -> UserError:
-    return UserError(f"{path}: line {number}: malformed vector ({what}); mend the line or download the file again.")
+    return UserError(f"{path}: line {number}: malformed vector ({what}); fix the line or download the file again.")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without their ends, with a progress bar over the bytes of the file."""
+    """Numbered lines without their ends."""
     try:
-        with open(path, "rb") as file, progress(f"Reading {path.name}", path.stat().st_size / 2**20, "MiB") as advance:
-            zipped = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            done = 0
-            for number, line in enumerate(gzip.GzipFile(fileobj=file) if zipped else file, start=1):
+        with open_bytes(path) as file, progress(f"Reading {path.name}", unit="words") as advance:
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    raise _malformed(path, number, f"more than {_LONGEST_LINE:,} bytes")
                 yield number, line.rstrip(b"\r\n ")
                 if number % 10_000 == 0:
-                    here = file.tell()
-                    advance((here - done) / 2**20)
-                    done = here
+                    advance(10_000)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; `rmreader data download glove` fetches GloVe.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UserError(f"{path}: the gzip data is cut short or damaged; download the file again.") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.files import read_json
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "tags"
 
@@ -35,11 +35,12 @@ class Tagger:
         self.folder = pipeline_folder(name)
         self.pos = POS
         try:
-            labels = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))["labels"]["ner"]
-        except (OSError, ValueError, KeyError, TypeError):
+            meta = read_json(self.folder / "meta.json", "install the pipeline again", limit=16 << 20)
+            labels = sorted(map(str, meta["labels"]["ner"]))
+        except (OSError, KeyError, TypeError):
             raise UserError(f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities.") from None
         # id 0: outside entities, or a label that the reader does not know
-        self.entities = ("", *sorted(labels)) if entities is None else tuple(entities)
+        self.entities = ("", *labels) if entities is None else tuple(entities)
 
     @cached_property
     def fingerprint(self) -> str:

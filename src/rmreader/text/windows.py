@@ -103,15 +103,16 @@ def windows(counts: Ints, room: int) -> list[tuple[int, int]]:
 
 
 def best_window(counts: Ints, spans: Sequence[tuple[int, int]]) -> Ints:
-    """For each word the span in which the nearer cut is farthest away; a text's own two ends are no cuts."""
+    """For each word the span in which the nearer cut is farthest away.
+
+    A text's own two ends are no cuts, but need no rule of their own: the span that reaches one is also the span in
+    which that side is farthest away, as all others begin or end before it does.
+    """
     ends = np.cumsum(counts)
     starts = ends - counts
-    far = int(ends[-1])
     context = np.full((len(spans), len(counts)), -1, dtype=np.int64)
     for row, (begin, end) in zip(context, spans, strict=True):
-        left = starts[begin:end] - starts[begin] if begin else far
-        right = ends[end - 1] - ends[begin:end] if end < len(counts) else far
-        row[begin:end] = np.minimum(left, right)
+        row[begin:end] = np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])
     chosen: Ints = context.argmax(axis=0).astype(np.int32)
     return chosen
 
