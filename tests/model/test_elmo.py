@@ -157,7 +157,7 @@ def test_weights_of_another_model_are_refused(fixture: Path, tmp_path: Path) -> 
 def test_bad_options_are_named(fixture: Path, tmp_path: Path, text: str) -> None:
     copy_fixture(fixture, tmp_path)
     (tmp_path / "options.json").write_text(text)
-    with pytest.raises(UserError, match=r"options\.json: not the options"):
+    with pytest.raises(UserError, match=r"options\.json: .*not the options"):
         load_elmo(tmp_path)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, table
+from rmreader.cli.output import Json, emit_json, note, show, table
 
 data = typer.Typer(help="Get data, and check it.", no_args_is_help=True)
 app.add_typer(data, name="data")
@@ -28,15 +28,15 @@ class Set(enum.StrEnum):
 def download(
     name: Annotated[Set, typer.Argument(help="SQuAD 1.1, its adversarial sets, GloVe 6B 100d, or ELMo.")],
     to: Annotated[Path, typer.Option(help="Folder to put the files into.")] = Path("data"),
+    sha256: Annotated[str, typer.Option(help="Of ELMo's weights, from a source you trust.")] = "",
 ) -> None:
     """Fetch a public data set from its official address: checked, and resumed where it was cut."""
     from rmreader.data import download as downloads
 
-    for file in downloads.SETS[name.value]:
-        if not file.digest:
-            note(f"{file.name}: its publisher gives no checksum, so only its size is checked.")
-    for path in downloads.download(name.value, to):
-        typer.echo(path)
+    if any(not file.digest for file in downloads.SETS[name.value]) and not sha256:
+        note("its publisher gives no checksums: size and shapes are checked, and the SHA-256 is left beside each file.")
+    for path in downloads.download(name.value, to, sha256):
+        show(path)
 
 
 @data.command()
@@ -64,7 +64,7 @@ def check(
         if report.answers:
             typer.echo(f"{100 * report.on_boundaries / report.answers:.3f} % of the answers lie on token boundaries.")
         for problem in report.problems:
-            typer.echo(problem)
+            show(problem)
     if report.problems:
         raise typer.Exit(1)
 

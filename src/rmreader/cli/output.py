@@ -41,7 +41,7 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
         from rich.table import Table
         from rich.text import Text
 
-        grid = Table(title=title or None, title_justify="left", title_style="bold")
+        grid = Table(title=Text(printable(title)) if title else None, title_justify="left", title_style="bold")
         for name, flush in zip(header, right, strict=True):
             grid.add_column(name, justify="right" if flush else "left", overflow="fold")
         for row in cells:
@@ -50,7 +50,7 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
         return
     widths = [max(len(row[k]) for row in [list(header), *cells]) for k in range(len(header))]
     if title:
-        typer.echo(title)
+        show(title)
     for row in [list(header), *cells]:
         line = (
             cell.rjust(width) if flush else cell.ljust(width)
@@ -99,6 +99,11 @@ def _around(answer: Answer, passage: str) -> tuple[str, str]:
         return "", ""
     before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
     return one_line(before), one_line(after)
+
+
+def show(value: object) -> None:
+    """A line on stdout, without what would command the terminal."""
+    typer.echo(printable(str(value)))
 
 
 def note(text: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import http.client
 import os
 import re
 import shutil
+import stat
 import time
 import urllib.error
 import urllib.request
@@ -14,9 +16,12 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from rmreader.console import progress
 from rmreader.errors import UserError
+from rmreader.files import write_whole
+from rmreader.text.vectors import file_sha256
 
 CHUNK = 1 << 16
 
@@ -28,7 +33,7 @@ class File:
     name: str
     url: str
     size: int  # bytes
-    digest: str = ""  # "md5:…" or "sha256:…"; empty where the publisher gives none, so that the size alone is checked
+    digest: str = ""  # "md5:…" or "sha256:…"; empty where the publisher gives none
     member: str = ""  # the one file wanted out of a zip archive; the archive is removed once it is extracted
 
 
@@ -75,15 +80,19 @@ class _Retry(Exception):
     """Worth another try: the connection was cut, timed out, or the server is busy."""
 
 
-def download(name: str, folder: Path, *, timeout: float = 30.0, attempts: int = 4, pause: float = 1.0) -> list[Path]:
+def download(name: str, folder: Path, sha256: str = "") -> list[Path]:
     """Fetch a data set (``squad``, ``adversarial``, ``glove`` or ``elmo``) into a folder; what is there already stays.
 
     Returns the files' paths. ELMo's two files go into a folder of their own, ready for ``inputs.contextual=elmo:…``.
+    Its publisher gives no checksums: hold the weights against ``sha256``, if you have it from a source you trust.
     """
     if name not in SETS:
         raise UserError(f"there is no data set {name!r} to download; choose one of {', '.join(SETS)}.")
-    target = folder / "elmo" if name == "elmo" else folder
-    return [fetch(file, target, timeout=timeout, attempts=attempts, pause=pause) for file in SETS[name]]
+    files, target = SETS[name], folder / "elmo" if name == "elmo" else folder
+    if sha256 and (files[-1].digest or not re.fullmatch("[0-9a-f]{64}", sha256)):
+        raise UserError(f"--sha256 {sha256}: it is the 64 digits of ELMo's weights; other files have published ones.")
+    given = dataclasses.replace(files[-1], digest=f"sha256:{sha256}") if sha256 else files[-1]
+    return [fetch(file, target) for file in (*files[:-1], given)]
 
 
 def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4, pause: float = 1.0) -> Path:
@@ -91,6 +100,7 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
 
     What has arrived waits in ``NAME.part``; the next try, in this call or a later one, asks for the rest alone. After
     ``attempts`` tries in a row that brought nothing, give up with a sentence. Back-off doubles from ``pause`` seconds.
+    The digest of a file that has no published one is left beside it, to hold it against ever after.
     """
     path = folder / (file.member or file.name)
     if path.exists():
@@ -99,7 +109,7 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
         return path
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{file.name}.part"
-    from_before = part.exists()
+    from_before = _length(part) > 0
     _fetch_part(file, part, timeout, attempts, pause)
     if _fault(file, part) and from_before:  # the old piece may belong to another version of the file: once more, whole
         _forget(part)
@@ -115,6 +125,8 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
     else:
         os.replace(part, path)
     _forget(part)
+    if not file.digest:
+        write_whole(path.with_name(f"{path.name}.sha256"), f"{file_sha256(path)}  {path.name}\n".encode())
     return path
 
 
@@ -147,12 +159,12 @@ def _fetch_part(file: File, part: Path, timeout: float, attempts: int, pause: fl
 
 def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], None]) -> None:
     """One request: append what comes to the partial file, from the start again where the server insists."""
-    have, tag = _length(part), part.with_name(part.name + ".etag")
+    have, tag = _length(part), _tag(part)
     request = urllib.request.Request(file.url, headers={"User-Agent": "rmreader"})
     if have:
         request.add_header("Range", f"bytes={have}-")
-        if tag.exists():  # the rest only of the same version; the whole file where it has changed since
-            request.add_header("If-Range", tag.read_text(encoding="utf-8"))
+        if _length(tag):  # the rest only of the same version; the whole file where it has changed since
+            request.add_header("If-Range", tag.read_bytes()[:200].decode("ascii", "replace"))
     try:
         with urllib.request.urlopen(request, timeout=timeout) as reply:
             resumed = reply.status == 206 and _begins_at(reply.headers.get("Content-Range", "")) == have
@@ -160,11 +172,12 @@ def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], 
                 advance(-have)
             etag = reply.headers.get("ETag", "")
             if etag.startswith('"'):  # weak tags may not be used to join pieces
-                tag.write_text(etag, encoding="utf-8")
+                with _own(tag, "wb") as out:
+                    out.write(etag.encode("ascii", "replace"))
             if reply.status == 206 and not resumed:
                 part.unlink(missing_ok=True)
                 raise _Retry("the server answered with another part of the file than asked")
-            with part.open("ab" if resumed else "wb") as out:
+            with _own(part, "ab" if resumed else "wb") as out:
                 while out.tell() <= file.size and (chunk := reply.read(CHUNK)):  # too much is as wrong as too little
                     out.write(chunk)
                     advance(len(chunk))
@@ -203,12 +216,28 @@ def _begins_at(content_range: str) -> int:
 
 
 def _length(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    """The bytes of a file of ours, 0 where there is none yet; a link or the like, planted in its place, is refused."""
+    if not os.path.lexists(path):
+        return 0
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        raise UserError(f"{path}: a link, or no ordinary file, where the download is kept; remove it.")
+    return found.st_size
+
+
+def _own(path: Path, mode: str) -> IO[bytes]:
+    """Open a file of ours for writing, never through a link that was planted in its place."""
+    _length(path)
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
+
+
+def _tag(part: Path) -> Path:
+    return part.with_name(part.name + ".etag")
 
 
 def _forget(part: Path) -> None:
     part.unlink(missing_ok=True)
-    part.with_name(part.name + ".etag").unlink(missing_ok=True)
+    _tag(part).unlink(missing_ok=True)
 
 
 def _fault(file: File, path: Path) -> str:
@@ -227,7 +256,7 @@ def _extract(archive: Path, member: str, path: Path) -> None:
     """The one wanted file out of a zip archive, renamed into place when it is whole."""
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, temporary.open("wb") as out:
+        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, _own(temporary, "wb") as out:
             shutil.copyfileobj(source, out, CHUNK)
         os.replace(temporary, path)
     except (zipfile.BadZipFile, KeyError) as error:

@@ -3,7 +3,6 @@ then bidirectional LSTMs with projection, clipping and skip connections. Frozen:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rmreader.errors import UserError
+from rmreader.files import read_bytes, read_json
+from rmreader.text.vectors import file_sha256
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
 SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260
@@ -46,7 +47,7 @@ class ElmoOptions:
     def read(path: Path) -> ElmoOptions:
         """Read options.json, as published with the weights."""
         try:
-            tree = json.loads(path.read_text(encoding="utf-8"))
+            tree = read_json(path, "not the options of an ELMo model: fetch the published file", limit=1 << 20)
             cnn, lstm = tree["char_cnn"], tree["lstm"]
             options = ElmoOptions(
                 characters=int(cnn["embedding"]["dim"]),
@@ -63,14 +64,17 @@ class ElmoOptions:
             )
         except FileNotFoundError:
             raise UserError(f"{path}: no such file; ELMo needs its options.json beside the weights.") from None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             why = f"{type(error).__name__}: {error}"
             raise UserError(f"{path}: not the options of an ELMo model ({why}); fetch the published file.") from None
         if options.activation not in ("relu", "tanh"):
-            raise UserError(f"{path}: activation {options.activation!r} is neither relu nor tanh; mend the file.")
-        sizes = (options.characters, options.max_characters - 2, options.cell, options.projection, options.layers)
-        widths = [width for width, _ in options.filters] or [0]
-        if min(sizes) < 1 or min(widths) < 1 or max(widths) > options.max_characters:
+            raise UserError(f"{path}: activation {options.activation!r} is neither relu nor tanh; fetch the published file.")
+        sizes = [options.characters, options.max_characters - 2, options.cell, options.projection, options.layers]
+        sizes += [number for pair in options.filters for number in pair] or [0]
+        widths = [width for width, _ in options.filters]
+        small = options.layers <= 100 and 0 <= options.highways <= 100 and len(widths) <= 100 and max(sizes) <= 1 << 16
+        clipped = options.cell_clip > 0 and options.projection_clip > 0  # neither is NaN
+        if min(sizes) < 1 or max(widths) > options.max_characters or not small or not clipped:
             raise UserError(f"{path}: a size is out of range; fetch the published file.")
         return options
 
@@ -238,31 +242,56 @@ def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
     except ImportError:
         raise UserError("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.") from None
     options = ElmoOptions.read(options_path)
+    _check_digest(weights_path)
     with torch.device("meta"):
         elmo = Elmo(options)
     try:
         with h5py.File(weights_path, "r") as file:
             state = _convert(file, options, weights_path)
-    except OSError as error:
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # h5py raises each for damaged data
         why = " ".join(str(error).split())
         raise UserError(f"{weights_path}: cannot be read as HDF5 ({why}); fetch the file again.") from None
     elmo.load_state_dict(state, assign=True)
     return elmo.requires_grad_(False).eval()
 
 
+def _check_digest(weights: Path) -> None:
+    """Hold the weights against the digest beside them, ``NAME.sha256``, which the download leaves or a person puts."""
+    beside = weights.with_name(f"{weights.name}.sha256")
+    if beside.is_file() and read_bytes(beside, 1 << 12).lower().split()[:1] != [file_sha256(weights).encode()]:
+        raise UserError(f"{weights}: its SHA-256 is not the one in {beside.name}; fetch the file again.")
+
+
+def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
+    """One array of the file itself: nothing is followed to another file, nor unfolded from next to nothing."""
+    import h5py
+
+    steps = name.split("/")
+    links = [file.get("/".join(steps[: k + 1]), getlink=True) for k in range(len(steps))] if name in file else []
+    if not links:
+        raise UserError(f"{path}: {name} is missing; these are not the weights of this options.json.")
+    array = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
+    if not isinstance(array, h5py.Dataset) or array.external or array.is_virtual or array.dtype.kind != "f":
+        raise UserError(f"{path}: {name} is not an array of numbers in this file; fetch the published file.")
+    if array.nbytes > 200 * array.id.get_storage_size():
+        raise UserError(f"{path}: {name} claims more numbers than the file holds; fetch the published file.")
+    return np.asarray(array, dtype=np.float32)
+
+
 def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
     """The published arrays under the names of our modules."""
 
     def array(name: str, *shape: int) -> Tensor:
-        if name not in file:
-            raise UserError(f"{path}: {name} is missing; these are not the weights of this options.json.")
-        if file[name].shape != shape:
-            raise UserError(f"{path}: {name} has shape {file[name].shape}, options.json asks for {shape}.")
-        return torch.from_numpy(np.asarray(file[name], dtype=np.float32))
+        found = _array(file, name, path)
+        if found.shape != shape:
+            raise UserError(f"{path}: {name} has shape {found.shape}, options.json asks for {shape}.")
+        if not np.isfinite(found).all():
+            raise UserError(f"{path}: {name} has numbers that are infinite or none; fetch the published file.")
+        return torch.from_numpy(found)
 
     state: dict[str, Tensor] = {}
     # published with the 261 characters alone, or with the row of zeros for padding in front of them
-    padded = "char_embed" in file and file["char_embed"].shape[0] == PAD + 2
+    padded = _array(file, "char_embed", path).shape[:1] == (PAD + 2,)
     embedding = array("char_embed", PAD + 2 if padded else PAD + 1, options.characters)
     state["encoder.embedding.weight"] = embedding if padded else F.pad(embedding, (0, 0, 1, 0))
     for k, (w, count) in enumerate(options.filters):
