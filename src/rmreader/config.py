@@ -40,8 +40,8 @@ class Range:
         return " and ".join(f"{word} {bound}" for word, bound in bounds if math.isfinite(bound))
 
 
-Count = Annotated[int, Range(least=1)]
-Natural = Annotated[int, Range(least=0)]
+Count = Annotated[int, Range(least=1, below=2**31)]
+Natural = Annotated[int, Range(least=0, below=2**31)]
 Seed = Annotated[int, Range(least=0, below=2**63)]
 Positive = Annotated[float, Range(above=0)]
 NonNegative = Annotated[float, Range(least=0)]

@@ -39,7 +39,7 @@ def progress(description: str, total: float | None = None, unit: str = "", trans
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[text]}"),
@@ -47,7 +47,7 @@ def progress(description: str, total: float | None = None, unit: str = "", trans
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=transient, disable=not console.is_terminal) as bar:
-        task = bar.add_task(description, total=total, text=unit)
+        task = bar.add_task(printable(description), total=total, text=unit)
 
         def advance(amount: float = 1.0, text: str | None = None) -> None:
             bar.update(task, advance=amount, text=unit if text is None else text)

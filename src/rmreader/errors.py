@@ -27,4 +27,6 @@ class UserError(Exception):
     status = 1
 
     def __init__(self, sentence: str) -> None:
-        super().__init__(" ".join(printable(sentence).splitlines()))
+        if len(sentence) > 4000:  # longer than any path: it quotes a file at length
+            sentence = f"{sentence[:3000]} … {sentence[-500:]}"
+        super().__init__(printable(" ".join(sentence.splitlines())))

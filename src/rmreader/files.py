@@ -15,7 +15,7 @@ from typing import IO, Any
 from rmreader.errors import UserError
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
-_RATIO, _FREE = 200, 64 << 20  # gzip may expand a file so many times, or to so many bytes whatever its size
+_RATIO, _FREE = 100, 64 << 20  # gzip may expand a file so many times, or to so many bytes whatever its size
 
 
 def file_to_write(out: Path, *inputs: Path) -> Path:
@@ -77,20 +77,22 @@ def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
         yield
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """A file for reading, unpacked where its content is gzip; what expands beyond reason is refused on the way."""
+def open_bytes(path: Path, packed: bool = False) -> IO[bytes]:
+    """A file for reading, unpacked where its content is gzip, or must be; what unfolds beyond reason is refused."""
     file = path.open("rb")
-    packed = file.peek(2)[:2] == b"\x1f\x8b"
+    packed = packed or file.peek(2)[:2] == b"\x1f\x8b"
     return io.BufferedReader(_Unpacked(path, file)) if packed else file
 
 
 def read_bytes(path: Path, limit: int = LARGEST) -> bytes:
     """The content of a file, unpacked where it is gzip, of at most ``limit`` bytes."""
+    content = io.BytesIO()
     with open_bytes(path) as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
+        while content.tell() <= limit and (block := file.read(1 << 20)):
+            content.write(block)
+    if content.tell() > limit:
         raise UserError(f"{path}: more than the {limit:,} bytes that it may have; give a smaller file.")
-    return content
+    return content.getvalue()
 
 
 def read_json(path: Path, remedy: str, limit: int = LARGEST) -> Any:
@@ -142,7 +144,7 @@ class _Unpacked(io.RawIOBase):
         self.left -= count
         if self.left < 0:
             raise UserError(
-                f"{self.path}: the gzip data expands {_RATIO} times over; if you trust it, unpack it first."
+                f"{self.path}: the gzip data unfolds more than {_RATIO} times; if you trust it, unpack it first."
             )
         return count
 

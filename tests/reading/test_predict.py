@@ -131,11 +131,11 @@ def test_ragged_csv_rows_are_named(tmp_path: Path) -> None:
     [
         ("x.csv", b"", "the file is empty"),
         ("x.csv", b"id,question,passage\n1,\xff\xfe,p\n", "line 2: not UTF-8"),
-        ("x.jsonl.gz", b"no gzip", "cannot be read to its end"),
+        ("x.jsonl.gz", b"no gzip", "gzip data is cut short or damaged"),
         (
             "x.jsonl.gz",
             gzip.compress(b'{"question":"q","passage":"p"}\n' * 999, mtime=0)[:-20],
-            "cannot be read to its end",
+            "gzip data is cut short or damaged",
         ),
         ("x.parquet", b"PAR1 not", "not a Parquet file"),
         ("x.txt", b"", "the ending says nothing about the format"),

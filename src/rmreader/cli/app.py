@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +28,15 @@ class _Verbs(TyperGroup):
         verbs = super().list_commands(ctx)
         return [*(verb for verb in _FIRST if verb in verbs), *(verb for verb in verbs if verb not in _FIRST)]
 
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        with _harmless():
+            return super().make_context(*words, **more)
+
     def invoke(self, ctx: Any) -> Any:
+        with _harmless():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
             if sys.stdout is not None:  # as where it was closed
@@ -52,6 +61,17 @@ class _Verbs(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None
+
+
+@contextlib.contextmanager
+def _harmless() -> Iterator[None]:
+    """What a wrong usage quotes of the command line cannot command the terminal, either."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = printable(message)  # type: ignore[attr-defined]
+        raise
 
 
 def _fail(sentence: str, status: int = 1) -> None:

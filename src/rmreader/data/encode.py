@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import progress
+from rmreader.console import printable, progress
 from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
@@ -80,7 +80,9 @@ def encode_file(
             with suppress(Damaged):  # another process is just replacing it
                 encoded = _view(path, *open_arrays(folder))
         except OSError as error:
-            warnings.warn(f"{folder}: the encoding cannot be kept ({error}); it is made anew next time", stacklevel=2)
+            warnings.warn(
+                printable(f"{folder}: the encoding cannot be kept ({error}); it is made anew next time"), stacklevel=2
+            )
     if strict and encoded.problems:
         raise UserError(f"{encoded.problems[0]}; mend the row, or read without strict to leave it out.")
     return encoded

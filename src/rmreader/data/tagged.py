@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import progress
+from rmreader.console import printable, progress
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import Damaged, open_arrays, save_arrays
 from rmreader.errors import UserError
@@ -44,7 +44,9 @@ def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None =
         with suppress(Damaged):  # another process is just replacing it
             arrays = open_arrays(folder)[0]
     except OSError as error:
-        warnings.warn(f"{folder}: the tags cannot be kept ({error}); they are made anew next time", stacklevel=2)
+        warnings.warn(
+            printable(f"{folder}: the tags cannot be kept ({error}); they are made anew next time"), stacklevel=2
+        )
     return Tagged(arrays["context"], arrays["question"])
 
 

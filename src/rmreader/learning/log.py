@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rmreader.console import progress
+from rmreader.console import printable, progress
 from rmreader.errors import UserError
 
 Show = Callable[[int, str], None]
@@ -82,7 +82,7 @@ def say(sentence: str) -> None:
     """Tell the person at the keyboard something."""
     from rich.console import Console
 
-    Console(stderr=True, highlight=False).print(sentence, markup=False, soft_wrap=True)
+    Console(stderr=True, highlight=False).print(printable(sentence), markup=False, soft_wrap=True)
 
 
 def _finite(value: Any) -> Any:

@@ -68,7 +68,9 @@ class ElmoOptions:
             why = f"{type(error).__name__}: {error}"
             raise UserError(f"{path}: not the options of an ELMo model ({why}); fetch the published file.") from None
         if options.activation not in ("relu", "tanh"):
-            raise UserError(f"{path}: activation {options.activation!r} is neither relu nor tanh; fetch the published file.")
+            raise UserError(
+                f"{path}: activation {options.activation!r} is neither relu nor tanh; fetch the published file."
+            )
         sizes = [options.characters, options.max_characters - 2, options.cell, options.projection, options.layers]
         sizes += [number for pair in options.filters for number in pair] or [0]
         widths = [width for width, _ in options.filters]

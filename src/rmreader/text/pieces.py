@@ -134,7 +134,7 @@ class Pieces:
         self.pad = _whole(folder, config, "pad_token_id", 0)
         self._unknown = self.pad if type(unknown) is not int else unknown
         positions = _whole(folder, config, "max_position_embeddings", 512)
-        if config.get("model_type") in _OFFSET_POSITIONS:
+        if str(config.get("model_type")) in _OFFSET_POSITIONS:
             positions -= self.pad + 1
         self.window = positions if window is None else min(window, positions)
         if self.window - self.pair.size < 4 * MOST_PIECES:
