@@ -1,0 +1,255 @@
+"""Planted mistakes: each must be caught by the tests of its room.
+
+    python tests/mutants.py [WORD …]      # all of them, or those whose file or text holds one of the words
+
+Every mistake is put into a copy of the repository, one at a time; the tests named beside it run there with a time limit
+and must fail (or hang), while they pass in the copy as it is. Results are kept in ``build/mutants.jsonl``, so a run that
+was broken off goes on where it was; a mistake, or tests, that changed since are run again. The exit status is 1 where
+one was not caught, 2 where the text of one is no longer there: then bring the list up to date.
+"""
+
+# ruff: noqa: E501 - a mistake is easier to compare on one line
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "mutants.jsonl"
+SECONDS = float(os.environ.get("RMREADER_MUTANT_SECONDS", "600"))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One line as it is, as somebody in a hurry might have written it, and the tests that must see it."""
+
+    file: str  # under src/rmreader; where it has moved, the one file that holds the text is taken
+    before: str
+    after: str
+    tests: str
+
+
+ENCODE, SQUAD, DOWNLOAD = "tests/data/test_encode.py", "tests/data/test_squad_files.py", "tests/data/test_download.py"
+BATCHES, LEXICON, GLOVE = "tests/data/test_batches.py", "tests/text/test_lexicon.py", "tests/text/test_glove.py"
+BOMBS, CODE, TERMINAL = (
+    "tests/hostile/test_bombs.py",
+    "tests/hostile/test_foreign_code.py",
+    "tests/hostile/test_terminal.py",
+)
+ELMO, VECTORS, TOKENS = "tests/hostile/test_elmo_files.py", "tests/text/test_vectors.py", "tests/text/test_tokens.py"
+PIECES, WINDOWS = "tests/model/test_transformer_pieces.py", "tests/text/test_windows.py"
+EQUATIONS, SPANS = "tests/model/test_equations.py tests/model/test_mistakes.py", "tests/model/test_spans.py"
+OBJECTIVES, SCHEDULE = "tests/learning/test_objectives.py", "tests/learning/test_schedule.py"
+CHECKPOINT, TRAINER = "tests/learning/test_checkpoint.py", "tests/learning/test_trainer.py"
+SCORES, ADVERSARIAL, CALIBRATION = (f"tests/scoring/test_{name}.py" for name in ("squad", "adversarial", "calibration"))
+READ_SPANS, READ_WINDOWS = "tests/reading/test_spans.py", "tests/reading/test_windows.py"
+READER, CALIBRATE = "tests/reading/test_reader.py", "tests/reading/test_calibrate.py"
+PREDICT, SENTENCES, FOLDER = (f"tests/reading/test_{name}.py" for name in ("predict", "sentences", "folder"))
+BATCHER, REQUESTS = "tests/serving/test_batcher.py", "tests/serving/test_bad_requests.py"
+
+MISTAKES = [
+    # the fourteen that were once not seen
+    Mistake("learning/step.py", ".clamp(min=1.0)", ".clamp(min=0.0)", TRAINER),
+    Mistake("learning/step.py", "torch.manual_seed(mix(training.seed, step))", "torch.manual_seed(mix(training.seed, 0))", TRAINER),
+    Mistake("learning/checkpoint.py", "        _to_disk(path)\n", "        pass\n", CHECKPOINT),
+    Mistake("learning/checkpoint.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
+    Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/learning/test_stage_two.py"),
+    Mistake("reading/answering/asked.py", "start - self.decoding.max_length + 1)", "start - self.decoding.max_length + 2)", READER),
+    Mistake("reading/answering/calibrate.py", "f1(text, references)", "f1(text, references[:1])", CALIBRATE),
+    Mistake("reading/answering/windows.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
+    Mistake("serving/batcher.py", "wait > RESERVE * deadline", "wait > deadline", BATCHER),
+    Mistake("serving/gate.py", "            if visit.received <= limit:", "            if visit.received < limit:", REQUESTS),
+    Mistake("data/encode.py", "{_FORMAT} {RULE} {answers_needed}", "{_FORMAT} {answers_needed}", ENCODE),
+    Mistake("text/windows.py", "np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])", "starts[begin:end] - starts[begin]", WINDOWS),
+    Mistake("text/lexicon.py", "setdefault(word.casefold(), len(lowered))", "setdefault(word, len(lowered))", LEXICON),
+    Mistake("studies/attention.py", "spread(values[name].mean(axis=0))", "spread(values[name])", "tests/studies/test_attention.py"),
+    # text
+    Mistake("text/tokens.py", 'category[0] == "M"', 'category == "Mn"', TOKENS),
+    Mistake("text/tokens.py", 'category in ("Nl", "No")', 'category in ("Nl",)', TOKENS),
+    Mistake("text/lexicon.py", "self._trained_rows.get(word, 1)", "self._trained_rows.get(word, 0)", LEXICON),
+    Mistake("text/lexicon.py", "np.maximum(counts, 1)", "counts", LEXICON),
+    Mistake("text/lexicon.py", "if content_sha256 != about", "if False and content_sha256 != about", LEXICON),
+    Mistake("text/lexicon.py", "key=lambda word: (-counts[word], word)", "key=lambda word: word", LEXICON),
+    Mistake("text/glove.py", "if name in keep and name not in found:", "if name in keep:", GLOVE),
+    Mistake("text/glove.py", "if dim == 0 or spaces < dim:", "if dim == 0:", GLOVE),
+    Mistake("text/glove.py", "line.rsplit(b\" \", dim)[0]", "line.split(b\" \")[0]", GLOVE),
+    Mistake("text/glove.py", "file.readline(_LONGEST_LINE)", "file.readline()", BOMBS),
+    Mistake("text/vectors.py", "for position in range(1, int(counts.max(initial=0))):", "for position in range(1, 2):", VECTORS),
+    Mistake("text/vectors.py", "if not 0 < len(word) <= _LONGEST_WORD:", "if not 0 < len(word):", VECTORS),
+    Mistake("text/vectors.py", "if not 0 <= begin <= end <= len(data)", "if not begin <= end", BOMBS),
+    Mistake("text/pieces.py", "coded.ids[:MOST_PIECES] or [self._unknown]", "coded.ids[:MOST_PIECES]", PIECES),
+    Mistake("text/pieces.py", "positions -= self.pad + 1", "positions -= 0", PIECES),
+    Mistake("text/pieces.py", '_FOREIGN = ("auto_map", ', "_FOREIGN = (", CODE),
+    Mistake("text/windows.py", 'starts[begin] + room, side="right"', 'starts[begin] + room, side="left"', PIECES),
+    Mistake("model/transformer.py", "if size > _MOST_WEIGHTS:", "if size < 0:", CODE),
+    Mistake("model/elmo.py", "bias[:, cell : 2 * cell] += 1", "bias[:, cell : 2 * cell] += 0", "tests/model/test_elmo.py"),
+    Mistake("model/elmo.py", "if array.nbytes > 200 * array.id.get_storage_size():", "if False:", ELMO),
+    Mistake("model/elmo.py", "all(isinstance(link, h5py.HardLink) for link in links)", "True", ELMO),
+    # data
+    Mistake("data/squad.py", "        if id in self.seen:", "        if False:", SQUAD),
+    Mistake("data/squad.py", "type(value) in (str, int)", "type(value) is str", SQUAD),
+    Mistake("data/squad.py", "if not context.startswith(text, start):", "if text not in context:", SQUAD),
+    Mistake("data/squad.py", "if not 0 <= start <= len(context) - len(text):", "if not start <= len(context) - len(text):", SQUAD),
+    Mistake("data/encode.py", "bisect_right(ends, begin), bisect_left(starts, end) - 1", "bisect_left(ends, begin), bisect_left(starts, end) - 1", ENCODE),
+    Mistake("data/encode.py", "values = values + np.int32(passages)", "values = values", ENCODE),
+    Mistake("data/encode.py", "        if starts[first] == begin and ends[last] == end:", "        if starts[first] == begin:", ENCODE),
+    Mistake("data/store.py", "if _checksum(path) != checksum:", "if False:", ENCODE),
+    Mistake("data/download.py", 'if found == expected else', "if True else", DOWNLOAD),
+    Mistake("data/download.py", "not stat.S_ISREG(found.st_mode) or found.st_nlink > 1", "False", BOMBS),
+    Mistake("data/download.py", "left = attempts if have > most else left - 1", "left = left - 1", DOWNLOAD),
+    Mistake("data/batches.py", "generator = np.random.default_rng((self.seed % 2**64, k))", "generator = np.random.default_rng(self.seed % 2**64)", BATCHES),
+    Mistake("data/batches.py", "earliest = np.clip(end + 1 - sizes, 0, start)", "earliest = np.clip(end - sizes, 0, start)", BATCHES),
+    Mistake("files.py", "        if self.left < 0:", "        if False:", BOMBS),
+    Mistake("files.py", "if depth > 20 or isinstance(event, yaml.AliasEvent):", "if depth > 20:", BOMBS),
+    Mistake("errors.py", "range(127, 160)", "range(127, 128)", TERMINAL),
+    Mistake("errors.py", 'super().__init__(printable(" ".join(sentence.splitlines())))', "super().__init__(sentence)", TERMINAL),
+    # scoring
+    Mistake("scoring/squad.py", "return max(_overlap(", "return min(_overlap(", SCORES),
+    Mistake("scoring/squad.py", "_ARTICLES.sub(\" \", text.lower().translate(_NO_PUNCTUATION))", "_ARTICLES.sub(\" \", text.lower()).translate(_NO_PUNCTUATION)", SCORES),
+    Mistake("scoring/squad.py", "(Counter(predicted) & Counter(reference)).total()", "len(set(predicted) & set(reference))", SCORES),
+    Mistake("scoring/adversarial.py", "row[1] < worst[root][1]", "row[1] > worst[root][1]", ADVERSARIAL),
+    Mistake("scoring/adversarial.py", "counted = clean | worst", "counted = worst | clean", ADVERSARIAL),
+    Mistake("scoring/calibration.py", "np.ceil(confidence * bins).astype(int) - 1", "np.floor(confidence * bins).astype(int)", CALIBRATION),
+    # reading
+    Mistake("reading/answering/spans.py", "- np.maximum(begins, start) + 1, 0)", "- np.maximum(begins, start), 0)", READ_SPANS),
+    Mistake("reading/answering/spans.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
+    Mistake("reading/answering/windows.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
+    Mistake("reading/answering/asked.py", "self._weight = log_sum(scores.start) + log_sum(scores.end)", "self._weight = log_sum(scores.start)", READER),
+    Mistake("reading/answering/asked.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
+    Mistake("reading/answering/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
+    Mistake("reading/files/predict.py", "done[row.id] is not None:", "True:", PREDICT),
+    Mistake("readers/folder.py", "if file_sha256(path / name) != expected:", "if False:", FOLDER),
+    # model
+    Mistake("model/attention.py", "masked_softmax(logits, rows[:, :, None], 1, product_type(logits))", "masked_softmax(logits, rows[:, :, None] | True, 1, product_type(logits))", EQUATIONS),
+    Mistake("model/attention.py", '0.0 if how == "zero" else EXCLUDED', "EXCLUDED", EQUATIONS),
+    Mistake("model/pointer.py", "expectation(R, log_p1.exp())", "expectation(R, log_p1)", EQUATIONS),
+    Mistake("model/fusion.py", "return x + g * (candidate - x)", "return candidate + g * (x - candidate)", EQUATIONS),
+    Mistake("model/aligner.py", "E = E + self.gamma_E * overlap(past_E, past_A, context)", "E = E + self.gamma_E * overlap(past_E, past_A, context | True)", EQUATIONS),
+    Mistake("model/aligner.py", "overlap(without_diagonal(past_B, self.diagonal), past_A, context)", "overlap(past_B, past_A, context)", EQUATIONS),
+    Mistake("model/spans.py", ">= lengths[:, None, None]", "> lengths[:, None, None]", SPANS),
+    # learning
+    Mistake("learning/objectives.py", "    drawn[:, 0] = -torch.inf\n", "", OBJECTIVES),
+    Mistake("learning/objectives.py", "(reward_sample - reward_greedy).abs())", "reward_sample - reward_greedy)", OBJECTIVES),
+    Mistake("learning/objectives.py", "0.5 * torch.exp(-log_variances) * losses + log_variances", "0.5 * torch.exp(-log_variances) * losses", OBJECTIVES),
+    Mistake("learning/schedule.py", "if f1 > selection.best:", "if f1 >= selection.best:", SCHEDULE),
+    Mistake("learning/schedule.py", "(step + 1) / max(1, training.warmup)", "step / max(1, training.warmup)", SCHEDULE),
+    Mistake("learning/checkpoint.py", "if sha256(folder / name) != checksum:", "if False:", CHECKPOINT),
+]  # fmt: skip
+
+
+def place(mistake: Mistake, root: Path) -> Path | None:
+    """The one file that holds the text, once."""
+    room = root / "src" / "rmreader"
+    named = room / mistake.file
+    for paths in ([named] if named.is_file() else [], sorted(room.rglob("*.py"))):
+        holding = [path for path in paths if path.read_text(encoding="utf-8").count(mistake.before) == 1]
+        if len(holding) == 1:
+            return holding[0]
+    return None
+
+
+def passes(copy: Path, tests: str) -> bool | None:
+    """Whether the tests pass in the copy; None where they did not end in time."""
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests.split()]
+    data = os.environ.get("RMREADER_DATA") or str(ROOT.parent / "shared" / "data")
+    more = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    more |= {"RMREADER_DATA": data} if Path(data).is_dir() else {}
+    with subprocess.Popen(
+        words, cwd=copy, env=os.environ | more, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:  # fmt: skip
+        try:
+            status = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    if status not in (0, 1):  # no such test, or no test at all
+        raise SystemExit(f"{tests}: pytest ended with status {status}; bring the list in {__file__} up to date")
+    return status == 0
+
+
+def known() -> dict[str, str]:
+    """What earlier runs found, by key."""
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    return {tree["key"]: tree["result"] for tree in map(json.loads, lines)}
+
+
+def key(*parts: object) -> str:
+    """A digest of what decides a result."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
+
+
+def remember(name: str, result: str, mistake: Mistake | None = None) -> str:
+    """Keep a result for later runs."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    about = {
+        "key": name,
+        "result": result,
+        "file": mistake.file if mistake else "",
+        "after": mistake.after if mistake else "",
+    }
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(about) + "\n")
+    return result
+
+
+def judge(mistake: Mistake, path: Path, copy: Path) -> str:
+    """'caught', 'not caught', or that the tests fail without the mistake."""
+    tests = "".join(
+        (copy / name).read_text(encoding="utf-8") for name in mistake.tests.split() if (copy / name).is_file()
+    )
+    clean = key(
+        "clean", mistake.tests, tests, *(p.read_text(encoding="utf-8") for p in sorted((copy / "src").rglob("*.py")))
+    )
+    good = path.read_text(encoding="utf-8")
+    own = key(mistake, good, tests)
+    done = known()
+    if own in done:
+        return done[own]
+    path.write_text(good.replace(mistake.before, mistake.after), encoding="utf-8")
+    try:
+        result = "not caught" if passes(copy, mistake.tests) else "caught"
+    finally:
+        path.write_text(good, encoding="utf-8")
+    if result == "caught":
+        whole = done.get(clean) or remember(clean, "pass" if passes(copy, mistake.tests) else "fail")
+        result = result if whole == "pass" else "its tests fail without it too"
+    return remember(own, result, mistake)
+
+
+def main() -> int:
+    """Run the mistakes that are asked for."""
+    words = sys.argv[1:]
+    chosen = [m for m in MISTAKES if not words or any(word in f"{m.file} {m.before}" for word in words)]
+    lost = [m for m in chosen if place(m, ROOT) is None]
+    for mistake in lost:
+        print(f"not found: {mistake.file}: {mistake.before!r}")
+    if lost:
+        return 2 if lost else 0
+    count = {"caught": 0}
+    with tempfile.TemporaryDirectory() as work:
+        copy = Path(work) / "copy"
+        ignore = shutil.ignore_patterns(".git", ".venv", "__pycache__", "build", "runs", ".*_cache", ".hypothesis")
+        shutil.copytree(ROOT, copy, ignore=ignore)
+        for number, mistake in enumerate(chosen, start=1):
+            path, began = place(mistake, copy), time.monotonic()
+            assert path is not None
+            result = judge(mistake, path, copy)
+            count[result] = count.get(result, 0) + 1
+            line = f"{path.relative_to(copy / 'src' / 'rmreader')}: {mistake.before.strip()!r} -> {mistake.after.strip()!r}"
+            print(f"{number}/{len(chosen)} {result} ({time.monotonic() - began:.0f} s): {line}", flush=True)
+    print(", ".join(f"{number} {result}" for result, number in count.items()), f"of {len(chosen)}")
+    return 0 if count["caught"] == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
