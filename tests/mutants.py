@@ -63,7 +63,7 @@ MISTAKES = [
     Mistake("learning/step.py", "torch.manual_seed(mix(training.seed, step))", "torch.manual_seed(mix(training.seed, 0))", TRAINER),
     Mistake("learning/checkpoint.py", "        _to_disk(path)\n", "        pass\n", CHECKPOINT),
     Mistake("learning/checkpoint.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
-    Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/learning/test_stage_two.py"),
+    Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/data/test_split.py"),
     Mistake("reading/answering/asked.py", "start - self.decoding.max_length + 1)", "start - self.decoding.max_length + 2)", READER),
     Mistake("reading/answering/calibrate.py", "f1(text, references)", "f1(text, references[:1])", CALIBRATE),
     Mistake("reading/answering/windows.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),

@@ -138,7 +138,8 @@ class _Check:
             name += f" {title!r}" if title else ""
             rows = _get(tree, "paragraphs", list)
         except _Bad as bad:
-            return self.report(name, None, None, bad)
+            self.report(name, None, None, bad)
+            return None
         paragraphs = [self.paragraph(name, k, row) for k, row in enumerate(rows)]
         return Article(title, tuple(p for p in paragraphs if p is not None))
 
@@ -146,7 +147,8 @@ class _Check:
         try:
             context, rows = _text(tree, "context"), _get(tree, "qas", list)
         except _Bad as bad:
-            return self.report(article, number, None, bad)
+            self.report(article, number, None, bad)
+            return None
         questions: list[Question] = []
         for row in rows:
             id = _id(row)

@@ -44,9 +44,9 @@ class Shape:
             return Shape()
         try:
             tree = read_json(reader / FILE, "restore the reader's folder", limit=1 << 20)
-            sizes = [int(tree[name]) for name in ("layers", "size")]
-            if min(sizes) < 0 or max(sizes) > 1 << 20:
-                raise ValueError(f"layers and size are {sizes}")
-            return Shape(tuple(map(str, tree["entities"])), *sizes, str(tree["fingerprint"]))
+            layers, size = int(tree["layers"]), int(tree["size"])
+            if not (0 <= layers <= 1000 and 0 <= size <= 1 << 20):
+                raise ValueError(f"{layers} layers of {size}")
+            return Shape(tuple(map(str, tree["entities"])), layers, size, str(tree["fingerprint"]))
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise UserError(f"{reader / FILE}: missing or damaged ({error}); restore the reader's folder.") from None

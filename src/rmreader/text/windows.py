@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -61,25 +62,24 @@ class Padding:
         return max(min(wanted, window), longest)
 
 
-@dataclass(frozen=True)
-class _Text:
-    ids: Ints  # its pieces
-    counts: Ints  # pieces of each word
-    starts: NDArray[np.int64]  # first piece of each word, and the end
-
-    def windows(self, room: int) -> list[_Window]:
-        return [_Window(self, begin, end) for begin, end in windows(self.counts, room)]
-
-
 @dataclass(frozen=True, eq=False)  # told apart by identity
 class _Window:
-    text: _Text
+    """The words [begin, end) of a text, or all of it."""
+
+    text: Ints  # the pieces of the whole text
+    counts: Ints  # of each of its words
+    starts: NDArray[np.int64]  # first piece of each word, and the end
     begin: int
     end: int
 
+    def split(self, room: int) -> list[_Window]:
+        """The whole text in windows of at most ``room`` pieces."""
+        return [replace(self, begin=begin, end=end) for begin, end in windows(self.counts, room)]
+
     @property
     def ids(self) -> Ints:
-        return self.text.ids[self.text.starts[self.begin] : self.text.starts[self.end]]
+        """Its own pieces."""
+        return self.text[self.starts[self.begin] : self.starts[self.end]]
 
 
 def windows(counts: Ints, room: int) -> list[tuple[int, int]]:
@@ -147,35 +147,28 @@ def lay_out_alone(
     pad: Padding | None = None,
 ) -> Alone:
     """Texts as rows of ``table``, each in sequences of its own."""
-    split = [text.windows(tokenizer.window - tokenizer.single.size) for text in _spell(table, texts)]
+    split = [text.split(tokenizer.window - tokenizer.single.size) for text in _spell(table, texts)]
     rows = [[[window] for window in group] for group in split]
     width = width or max(map(len, texts))
     arrays, bases = _fill(rows, tokenizer, tokenizer.single, width, pad or Padding())
     return Alone(*arrays, _places(split, bases, width, arrays[0].size))
 
 
-def _spell(table: PieceTable, texts: Sequence[NDArray[Any]]) -> list[_Text]:
-    ids, counts = table.spell(np.concatenate(texts).astype(np.int64))
-    out: list[_Text] = []
-    begin = piece = 0
-    for text in texts:
-        mine = counts[begin : begin + len(text)]
-        starts = np.concatenate([[0], np.cumsum(mine, dtype=np.int64)])
-        out.append(_Text(ids[piece : piece + int(starts[-1])], mine, starts))
-        begin, piece = begin + len(text), piece + int(starts[-1])
-    return out
+def _spell(table: PieceTable, texts: Sequence[NDArray[Any]]) -> list[_Window]:
+    spelled = (table.spell(np.asarray(text, np.int64)) for text in texts)
+    return [_Window(ids, n, np.concatenate([[0], np.cumsum(n, dtype=np.int64)]), 0, len(n)) for ids, n in spelled]
 
 
 def _pair_up(
-    tokenizer: Pieces, questions: list[_Text], contexts: list[_Text]
+    tokenizer: Pieces, questions: list[_Window], contexts: list[_Window]
 ) -> tuple[list[list[_Window]], list[list[_Window]], list[list[list[_Window]]]]:
     """Every window of the passage with the (first of the) question, every further one of the question with the first
     of the passage. A question may fill half of the encoder's window before it is split."""
     room = tokenizer.window - tokenizer.pair.size
     all_asked, all_read, rows = [], [], []
     for question, context in zip(questions, contexts, strict=True):
-        asked = question.windows(room // 2)
-        read = context.windows(room - max(len(window.ids) for window in asked))
+        asked = question.split(room // 2)
+        read = context.split(room - max(len(window.ids) for window in asked))
         rows.append([[asked[0], window] for window in read] + [[window, read[0]] for window in asked[1:]])
         all_asked.append(asked)
         all_read.append(read)
@@ -197,17 +190,16 @@ def _fill(
     bases: dict[_Window, int] = {}
     for number, row in enumerate(rows):
         column = 0
-        for slot in range(len(row) + 1):
-            special = frame.around[slot]
-            pieces[number, column : column + len(special)] = special
-            types[number, column : column + len(special)] = frame.around_types[slot]
-            column += len(special)
-            if slot < len(row):
-                ids = row[slot].ids
-                pieces[number, column : column + len(ids)] = ids
-                types[number, column : column + len(ids)] = frame.types[slot]
-                bases.setdefault(row[slot], number * width + column - int(row[slot].text.starts[row[slot].begin]))
-                column += len(ids)
+        special = [(None, ids, kind) for ids, kind in zip(frame.around, frame.around_types, strict=True)]
+        texts = [(window, window.ids, kind) for window, kind in zip(row, frame.types, strict=True)]
+        for window, ids, kind in filter(
+            None, chain(*zip_longest(special, texts))
+        ):  # before, text, (between, text,) after
+            if window is not None:
+                bases.setdefault(window, number * width + column - int(window.starts[window.begin]))
+            pieces[number, column : column + len(ids)] = ids
+            types[number, column : column + len(ids)] = kind
+            column += len(ids)
         lengths[number] = column
     return (pieces, types, np.arange(width) < lengths[:, None]), bases
 
@@ -217,12 +209,9 @@ def _places(split: list[list[_Window]], bases: dict[_Window, int], width: int, s
     gather do not queue up at one of them."""
     places = (np.arange(len(split) * width, dtype=np.int64) % size).reshape(len(split), width)
     for row, group in zip(places, split, strict=True):
-        text = group[0].text
-        base: Any = bases[group[0]]
-        if len(group) > 1:
-            chosen = best_window(text.counts, [(window.begin, window.end) for window in group])
-            base = np.array([bases[window] for window in group])[chosen]
-        row[: len(text.counts)] = base + text.starts[:-1]
+        counts, starts = group[0].counts, group[0].starts
+        chosen = best_window(counts, [(window.begin, window.end) for window in group]) if len(group) > 1 else 0
+        row[: len(counts)] = np.array([bases[window] for window in group])[chosen] + starts[:-1]
     return places.astype(np.int32)
 
 
