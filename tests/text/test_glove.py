@@ -91,3 +91,10 @@ def test_true_glove_vectors_are_read(real_data: Path) -> None:
     known = read_glove(real_data / "glove" / "glove.6B.100d.subset.txt.gz", ["The", "qwertyzxcv"])
     assert list(known.rows) == ["the"]
     np.testing.assert_allclose(known.vectors[0, :4], [-0.038194, -0.24487, 0.72812, -0.39961], rtol=1e-6)
+
+
+def test_a_line_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(b"word 1 2 3\n" + b"1 " * (1 << 20))
+    with pytest.raises(UserError, match=r"line 2: malformed vector \(more than 1,048,576 bytes\)"):
+        read_glove(path, ["word"])

@@ -76,10 +76,6 @@ SETS: dict[str, tuple[File, ...]] = {
 }
 
 
-class _Retry(Exception):
-    """Worth another try: the connection was cut, timed out, or the server is busy."""
-
-
 def download(name: str, folder: Path, sha256: str = "") -> list[Path]:
     """Fetch a data set (``squad``, ``adversarial``, ``glove`` or ``elmo``) into a folder; what is there already stays.
 
@@ -102,19 +98,19 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
     ``attempts`` tries in a row that brought nothing, give up with a sentence. Back-off doubles from ``pause`` seconds.
     The digest of a file that has no published one is left beside it, to hold it against ever after.
     """
-    path = folder / (file.member or file.name)
+    path, part = folder / (file.member or file.name), folder / f"{file.name}.part"
     if path.exists():
         if not file.member and (fault := _fault(file, path)):
             raise UserError(f"{path}: it is there already, but {fault}; move it away and run this again.")
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{file.name}.part"
     from_before = _length(part) > 0
     _fetch_part(file, part, timeout, attempts, pause)
-    if _fault(file, part) and from_before:  # the old piece may belong to another version of the file: once more, whole
+    if (fault := _fault(file, part)) and from_before:  # it may begin with another version of the file: once more, whole
         _forget(part)
         _fetch_part(file, part, timeout, attempts, pause)
-    if fault := _fault(file, part):
+        fault = _fault(file, part)
+    if fault:
         _forget(part)
         raise UserError(
             f"{file.url}: {fault}, so it was thrown away; try again later, or download it by hand from a "
@@ -132,20 +128,10 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
 
 def _fetch_part(file: File, part: Path, timeout: float, attempts: int, pause: float) -> None:
     """Append to the partial file until it is as long as it should be."""
-    left, most = attempts, _length(part)
+    left, most, problem = attempts, _length(part), ""
     with progress(file.name, total=file.size / 1e6, unit="MB") as advance:
         advance(most / 1e6)
-        while _length(part) < file.size:
-            try:
-                _receive(file, part, timeout, lambda count: advance(count / 1e6))
-                problem = "the connection was cut"
-            except _Retry as error:
-                problem = str(error)
-            have = _length(part)
-            if have >= file.size:
-                return
-            left = attempts if have > most else left - 1  # progress is more than there ever was
-            most = max(most, have)
+        while (have := _length(part)) < file.size:
             if not left:
                 kept = (
                     f"; the {have:,} bytes that arrived are kept, and the next run goes on from there" if have else ""
@@ -154,11 +140,18 @@ def _fetch_part(file: File, part: Path, timeout: float, attempts: int, pause: fl
                     f"{file.url}: {problem}, {attempts} times in a row{kept}. If this machine is offline, download the "
                     f"file elsewhere and put {_by_hand(file)} into {part.parent}."
                 )
-            time.sleep(pause * 2.0 ** max(attempts - left - 1, 0))
+            if problem:
+                time.sleep(pause * 2.0 ** max(attempts - left - 1, 0))
+            problem = _receive(file, part, timeout, lambda count: advance(count / 1e6))
+            left = attempts if _length(part) > most else left - 1  # progress is more than there ever was
+            most = max(most, _length(part))
 
 
-def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], None]) -> None:
-    """One request: append what comes to the partial file, from the start again where the server insists."""
+def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], None]) -> str:
+    """One request: append what comes to the partial file, from the start again where the server insists.
+
+    Returns what ended it, for the case that something is still missing.
+    """
     have, tag = _length(part), _tag(part)
     request = urllib.request.Request(file.url, headers={"User-Agent": "rmreader"})
     if have:
@@ -167,7 +160,7 @@ def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], 
             request.add_header("If-Range", tag.read_bytes()[:200].decode("ascii", "replace"))
     try:
         with urllib.request.urlopen(request, timeout=timeout) as reply:
-            resumed = reply.status == 206 and _begins_at(reply.headers.get("Content-Range", "")) == have
+            resumed = reply.status == 206 and reply.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             if have and not resumed:
                 advance(-have)
             etag = reply.headers.get("ETag", "")
@@ -176,7 +169,7 @@ def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], 
                     out.write(etag.encode("ascii", "replace"))
             if reply.status == 206 and not resumed:
                 part.unlink(missing_ok=True)
-                raise _Retry("the server answered with another part of the file than asked")
+                return "the server answered with another part of the file than asked"
             with _own(part, "ab" if resumed else "wb") as out:
                 while out.tell() <= file.size and (chunk := reply.read(CHUNK)):  # too much is as wrong as too little
                     out.write(chunk)
@@ -186,33 +179,24 @@ def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], 
         if error.code == 416:
             _forget(part)
             advance(-have)
-            raise _Retry("the server has no such part of the file") from None
+            return "the server has no such part of the file"
         if error.code in (408, 429) or error.code >= 500:
-            raise _Retry(f"the server answered {error.code} {error.reason}") from None
+            return f"the server answered {error.code} {error.reason}"
         raise UserError(
             f"{file.url}: the server answered {error.code} {error.reason}; the address may have changed: find the file "
             f"elsewhere and put {_by_hand(file)} into {part.parent}."
         ) from None
     except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-        raise _Retry(_reason(error)) from None
-
-
-def _reason(error: Exception) -> str:
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(cause, TimeoutError):
-        return "the server fell silent"
-    if isinstance(error, urllib.error.URLError):
-        return f"the server cannot be reached ({cause})"
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, TimeoutError):
+            return "the server fell silent"
+        if isinstance(error, urllib.error.URLError):
+            return f"the server cannot be reached ({cause})"
     return "the connection was cut"
 
 
 def _by_hand(file: File) -> str:
     return f"{file.member} (out of {file.name})" if file.member else f"it, as {file.name},"
-
-
-def _begins_at(content_range: str) -> int:
-    match = re.match(r"bytes (\d+)-", content_range)
-    return int(match.group(1)) if match else -1
 
 
 def _length(path: Path) -> int:
