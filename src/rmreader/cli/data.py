@@ -92,7 +92,7 @@ def negatives(
     after = with_negatives(before, near, far, seed)
     write_squad(after.articles, real)
     counts = [sum(1 for _ in dataset.questions()) for dataset in (before, after)]
-    typer.echo(f"{out}: {counts[1]:,} questions, {counts[1] - counts[0]:,} of them new.")
+    show(f"{out}: {counts[1]:,} questions, {counts[1] - counts[0]:,} of them new.")
 
 
 @data.command()
@@ -113,4 +113,4 @@ def cloze(
     write_squad(articles, real)
     made = [question for article in articles for paragraph in article.paragraphs for question in paragraph.questions]
     none = sum(question.impossible for question in made)
-    typer.echo(f"{out}: {len(made):,} questions, {none:,} of them without an answer, from {len(articles):,} articles.")
+    show(f"{out}: {len(made):,} questions, {none:,} of them without an answer, from {len(articles):,} articles.")

@@ -119,6 +119,7 @@ def predict(
     """Answer every question of a file: official predictions (id to text), or JSON Lines or a table with all details."""
     import json
 
+    from rmreader.data.squad import skipped
     from rmreader.data.tables import kind_of
     from rmreader.files import file_to_write, write_whole
     from rmreader.readers.folder import find, reader_names
@@ -143,10 +144,8 @@ def predict(
     done = predicting.predict(reader, rows, out, top=top, chances=chances, **options)
     if na_prob_file is not None:
         write_whole(na_prob_file, json.dumps(chances).encode())
-    for bad in done.bad[:3]:
-        note(f"skipped: {bad}")
-    if done.skipped > 3:
-        note(f"skipped: {done.skipped:,} rows in all.")
+    for sentence in skipped(done.bad, done.skipped):
+        note(sentence)
     if done.strangers:
         note(f"{out} also holds answers to {done.strangers:,} questions that {data} does not have.")
     earlier = f", {done.resumed:,} from before" if done.resumed else ""

@@ -8,7 +8,7 @@ question cannot be answered by matching one sentence. Some are put beside the ne
 from __future__ import annotations
 
 import bz2
-import gzip
+import io
 import re
 import zlib
 from collections import defaultdict
@@ -17,12 +17,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from rmreader.data.squad import Article, Paragraph, Question, Reference
 from rmreader.errors import UserError
+from rmreader.files import open_bytes
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 _TOKEN = re.compile(r"\w+(?:[-'’.,]\w+)*")
@@ -219,9 +219,8 @@ def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, 
 
 
 def _lines(path: Path) -> Iterator[str]:
-    opener: Any = {".bz2": bz2.open, ".gz": gzip.open}.get(path.suffix, open)
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            yield from file
+        with bz2.open(path) if path.suffix == ".bz2" else open_bytes(path) as file:
+            yield from io.TextIOWrapper(file, encoding="utf-8")
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text ({error}); give UTF-8 prose, plain, .gz or .bz2.") from None

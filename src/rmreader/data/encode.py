@@ -30,7 +30,7 @@ from rmreader.text.tokens import RULE, Tokens, tokenize
 
 __all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
 
-_FORMAT = 1
+_FORMAT = 2
 _CHUNK = 400  # paragraphs a task
 
 _Chunk = list[tuple[int, Paragraph]]  # paragraphs, each with the number of its article
@@ -84,7 +84,7 @@ def encode_file(
                 printable(f"{folder}: the encoding cannot be kept ({error}); it is made anew next time"), stacklevel=2
             )
     if strict and encoded.problems:
-        raise UserError(f"{encoded.problems[0]}; mend the row, or read without strict to leave it out.")
+        raise encoded.problems[0].error()
     return encoded
 
 
