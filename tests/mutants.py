@@ -108,7 +108,7 @@ MISTAKES = [
     Mistake("data/download.py", "not stat.S_ISREG(found.st_mode) or found.st_nlink > 1", "False", f"{BOMBS}::test_a_download_follows_nothing_that_was_planted"),
     Mistake("data/download.py", "left = attempts if _length(part) > most else left - 1", "left = left - 1", DOWNLOAD),
     Mistake("data/batches.py", "generator = np.random.default_rng((self.seed % 2**64, k))", "generator = np.random.default_rng(self.seed % 2**64)", BATCHES),
-    Mistake("data/batches.py", "earliest = np.clip(end + 1 - sizes, 0, start)", "earliest = np.clip(end - sizes, 0, start)", BATCHES),
+    Mistake("data/batches.py", "earliest = np.clip(end + 1 - sizes, 0,", "earliest = np.clip(end - sizes, 0,", BATCHES),
     Mistake("files.py", "        if self.left < 0:", "        if False:", f"{BOMBS}::test_a_gzip_bomb_is_one_sentence"),
     Mistake("files.py", "if depth > 20 or isinstance(event, yaml.AliasEvent):", "if depth > 20:", f"{BOMBS}::test_a_recipe_that_unfolds_or_nests_is_one_sentence"),
     Mistake("errors.py", "range(127, 160)", "range(127, 128)", TERMINAL),

@@ -115,7 +115,9 @@ def test_weights_of_another_folder_are_not_followed(tmp_path: Path, name: str, c
         load_transformer(tmp_path)
 
 
-@pytest.mark.parametrize("size", [{"num_hidden_layers": 10**7}, {"hidden_size": 12 * 10**5}, {"vocab_size": 10**12}])
+@pytest.mark.parametrize(
+    "size", [{"num_hidden_layers": 10**7}, {"hidden_size": 12 * 10**5}, {"vocab_size": 10**12}, {"x": 10**999}]
+)
 def test_an_encoder_larger_than_any_takes_no_memory(tmp_path: Path, size: dict[str, int]) -> None:
     shutil.copytree(ENCODER, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text())

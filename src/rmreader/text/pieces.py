@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, shown
 from rmreader.files import read_json
+from rmreader.text.words import encodable
 
 Ints = NDArray[np.int32]
 
@@ -145,7 +146,7 @@ class Pieces:
         ids: list[int] = []
         ends = [0, 0]
         for begin in range(0, len(words), _BLOCK):
-            block = [[_encodable(word)] for word in words[begin : begin + _BLOCK]]
+            block = [[encodable(word)] for word in words[begin : begin + _BLOCK]]
             for coded in self._tokenizer.encode_batch_fast(block, is_pretokenized=True, add_special_tokens=False):
                 ids.extend(coded.ids[:MOST_PIECES] or [self._unknown])
                 ends.append(len(ids))
@@ -180,7 +181,9 @@ def encoder_config(folder: Path) -> dict[str, Any]:
     for key, value in config.items():
         most = _MOST_LAYERS if "layers" in key else _MOST
         if isinstance(value, int | float) and abs(value) > most:
-            raise UserError(f"{path}: {key!r} is {value:.6g}, more than the {most:,} of any encoder; fetch it again.")
+            raise UserError(
+                f"{path}: {key!r} is {shown(value)}, more than the {most:,} of any encoder; fetch it again."
+            )
     return config
 
 
@@ -212,8 +215,3 @@ def _whole(folder: Path, config: dict[str, Any], key: str, default: int) -> int:
     if type(value) is not int or value < 0:
         raise UserError(f"{folder / 'config.json'}: {key!r} must be a whole number; fetch the file again.")
     return value
-
-
-def _encodable(word: str) -> str:
-    """A lone surrogate has no UTF-8; it reads as the replacement character."""
-    return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rmreader.errors import UserError
 from rmreader.files import read_json
+from rmreader.text.words import encodable
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "tags"
 
@@ -79,9 +80,7 @@ class Tagger:
     def _doc(self, words: Sequence[str]) -> Any:
         from spacy.tokens import Doc
 
-        # a lone surrogate has no UTF-8; it reads as the replacement character
-        readable = [word.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for word in words]
-        return Doc(self._nlp.vocab, readable)
+        return Doc(self._nlp.vocab, list(map(encodable, words)))
 
 
 def pipeline_folder(name: str) -> Path:

@@ -30,3 +30,8 @@ class Words(Generic[A]):
     def take(self: Words[Any], rows: Any) -> Words[Any]:
         """The table of the chosen rows, for arrays and tensors alike."""
         return self.map(lambda array: array[rows])
+
+
+def encodable(word: str) -> str:
+    """The word as UTF-8 can hold it: a lone surrogate reads as the replacement character."""
+    return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
