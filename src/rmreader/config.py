@@ -40,8 +40,8 @@ class Range:
         return " and ".join(f"{word} {bound}" for word, bound in bounds if math.isfinite(bound))
 
 
-Count = Annotated[int, Range(least=1, below=2**31)]
-Natural = Annotated[int, Range(least=0, below=2**31)]
+Count = Annotated[int, Range(least=1)]
+Natural = Annotated[int, Range(least=0)]
 Seed = Annotated[int, Range(least=0, below=2**63)]
 Positive = Annotated[float, Range(above=0)]
 NonNegative = Annotated[float, Range(least=0)]
@@ -332,7 +332,9 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
     if hint is bool and isinstance(value, bool):
         return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
+        if abs(value) < 2**64:
+            return value
+        raise UserError(f"{place} must be a whole number of at most 64 bits; it is {shown(value)}.")
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         with contextlib.suppress(ValueError, OverflowError):
             if abs(number := float(value)) < 1e38:  # YAML reads 1e-4 as a string; more than this is infinite in float32

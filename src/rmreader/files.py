@@ -7,8 +7,8 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Iterator
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,9 +77,9 @@ def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
         yield
 
 
-def open_bytes(path: Path, packed: bool = False) -> IO[bytes]:
-    """A file for reading, unpacked where its content is gzip, or must be; what unfolds beyond reason is refused."""
-    file = path.open("rb")
+def open_bytes(path: Path, packed: bool = False, content: bytes | None = None) -> IO[bytes]:
+    """A file (or its ``content``) for reading, unpacked where it is gzip, or must be; refused where that never ends."""
+    file = path.open("rb") if content is None else io.BufferedReader(io.BytesIO(content))
     packed = packed or file.peek(2)[:2] == b"\x1f\x8b"
     return io.BufferedReader(_Unpacked(path, file)) if packed else file
 
@@ -130,7 +130,8 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self.path, self.file = path, file
-        self.left = max(_FREE, _RATIO * os.fstat(file.fileno()).st_size)
+        self.left = max(_FREE, _RATIO * file.seek(0, io.SEEK_END))
+        file.seek(0)
         self.content = gzip.GzipFile(fileobj=file)
 
     def readable(self) -> bool:

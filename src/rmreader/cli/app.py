@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from rmreader.console import one_line
-from rmreader.errors import UserError
+from rmreader.errors import UserError, printable
 from rmreader.version import __version__
 
 _FIRST = ("ask", "chat", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rmreader.errors import UserError
+from rmreader.files import open_bytes
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 """What a file is by its ending."""
@@ -88,10 +87,7 @@ class Source:
 
     def open(self) -> IO[bytes]:
         """Its bytes, unpacked."""
-        if self.content is not None:
-            packed = self.content[:2] == b"\x1f\x8b"
-            return io.BytesIO(gzip.decompress(self.content) if packed else self.content)
-        return io.BufferedReader(gzip.GzipFile(self.path)) if is_packed(self.path) else self.path.open("rb")
+        return open_bytes(self.path, is_packed(self.path), self.content)
 
     def lines(self) -> Iterator[str]:
         """Its lines; one sentence where the file is not what its name says."""
@@ -106,7 +102,7 @@ class Source:
             with self.open() as file:
                 number = next(number for number, line in enumerate(file, start=1) if not _is_utf8(line))
             raise UserError(f"{self}: line {number}: not UTF-8 text; save it as UTF-8.") from None
-        except (OSError, EOFError, zlib.error) as error:
+        except OSError as error:
             raise UserError(f"{self}: cannot be read to its end ({error}); fetch or make it again.") from None
 
 
