@@ -52,7 +52,7 @@ EQUATIONS, SPANS = "tests/model/test_equations.py tests/model/test_mistakes.py",
 OBJECTIVES, SCHEDULE = "tests/learning/test_objectives.py", "tests/learning/test_schedule.py"
 CHECKPOINT, TRAINER = "tests/learning/test_checkpoint.py", "tests/learning/test_trainer.py"
 SCORES, ADVERSARIAL, CALIBRATION = (f"tests/scoring/test_{name}.py" for name in ("squad", "adversarial", "calibration"))
-READ_SPANS, READ_WINDOWS = "tests/reading/test_spans.py", "tests/reading/test_windows.py"
+READ_SPANS, READ_WINDOWS = "tests/reading/test_decode.py", "tests/reading/test_portions.py"
 READER, CALIBRATE = "tests/reading/test_reader.py", "tests/reading/test_calibrate.py"
 PREDICT, SENTENCES, FOLDER = (f"tests/reading/test_{name}.py" for name in ("predict", "sentences", "folder"))
 BATCHER, REQUESTS = "tests/serving/test_batcher.py", "tests/serving/test_bad_requests.py"
@@ -64,9 +64,9 @@ MISTAKES = [
     Mistake("learning/checkpoint.py", "        _to_disk(path)\n", "        pass\n", CHECKPOINT),
     Mistake("learning/checkpoint.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
     Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/data/test_split.py"),
-    Mistake("reading/answering/asked.py", "start - self.decoding.max_length + 1)", "start - self.decoding.max_length + 2)", READER),
-    Mistake("reading/answering/calibrate.py", "f1(text, references)", "f1(text, references[:1])", CALIBRATE),
-    Mistake("reading/answering/windows.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
+    Mistake("reading/answering/decode.py", "start - scores.shape[1] + 1)", "start - scores.shape[1] + 2)", READ_SPANS),
+    Mistake("reading/answering/calibrate.py", "f1(text_of(asked.answers(1)), asked.row.references)", "f1(text_of(asked.answers(1)), asked.row.references[:1])", CALIBRATE),
+    Mistake("reading/answering/portions.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
     Mistake("serving/batcher.py", "wait > RESERVE * deadline", "wait > deadline", BATCHER),
     Mistake("serving/gate.py", "            if visit.received <= limit:", "            if visit.received < limit:", REQUESTS),
     Mistake("data/encode.py", "{_FORMAT} {RULE} {answers_needed}", "{_FORMAT} {answers_needed}", ENCODE),
@@ -121,9 +121,9 @@ MISTAKES = [
     Mistake("scoring/adversarial.py", "counted = clean | worst", "counted = worst | clean", ADVERSARIAL),
     Mistake("scoring/calibration.py", "np.ceil(confidence * bins).astype(int) - 1", "np.floor(confidence * bins).astype(int)", CALIBRATION),
     # reading
-    Mistake("reading/answering/spans.py", "- np.maximum(begins, start) + 1, 0)", "- np.maximum(begins, start), 0)", READ_SPANS),
-    Mistake("reading/answering/spans.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
-    Mistake("reading/answering/windows.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
+    Mistake("reading/answering/decode.py", "- np.maximum(begins, start) + 1, 0)", "- np.maximum(begins, start), 0)", READ_SPANS),
+    Mistake("reading/answering/decode.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
+    Mistake("reading/answering/portions.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
     Mistake("reading/answering/asked.py", "self._weight = log_sum(scores.start) + log_sum(scores.end)", "self._weight = log_sum(scores.start)", READER),
     Mistake("reading/answering/asked.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
     Mistake("reading/answering/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
