@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmreader.data.encode import encode_file
+from rmreader.data.squad import read_squad
 from rmreader.learning.evaluate import predict
+from rmreader.reading.answering.answers import Answer
 from rmreader.scoring.squad import normalize
+from rmreader.studies.attention import open_network
 from rmreader.studies.disagreements import Case, compare, counts, marked, page
-from rmreader.studies.readers import Found, open_reader
 
 
 class Reading(HTMLParser):
@@ -47,7 +49,7 @@ class Reading(HTMLParser):
 
 
 def case(passage: str, first: tuple[int, int], second: tuple[int, int], **more: Any) -> Case:
-    found = [Found(passage[a:b], a, b) for a, b in (first, second)]
+    found = [Answer(passage[a:b], a, b, 0.0, 0.0, "") for a, b in (first, second)]
     fields: dict[str, Any] = {"id": "q", "question": "Who?", "references": ["x"], **more}
     scores = {"first_score": (1.0, 1.0), "second_score": (0.0, 0.5)}
     return Case(passage=passage, first=found[0], second=found[1], **{**scores, **fields})
@@ -94,12 +96,13 @@ def test_the_cases_are_the_questions_that_two_readers_answer_differently(
     tiny: Any, make_reader: Callable[..., Path]
 ) -> None:
     encoded, folders = encode_file(tiny.dev), [make_reader(1), make_reader(2)]
-    cases = compare(*folders, encoded, torch.device("cpu"))
+    cases = compare(folders, read_squad(tiny.dev))
     answers = []
     for folder in folders:
-        network, feed, recipe = open_reader(folder, encoded, torch.device("cpu"))
+        network, feed, recipe = open_network(folder, encoded, torch.device("cpu"))
         answers.append(predict(network, feed, recipe.decoding.max_length).texts)
     differ = [i for i in range(len(encoded)) if normalize(answers[0][i]) != normalize(answers[1][i])]
     assert differ
-    assert [one.id for one in cases] == [encoded.ids[i] for i in differ]
-    assert [(one.first.text, one.second.text) for one in cases] == [(answers[0][i], answers[1][i]) for i in differ]
+    for found in (cases, compare(folders, read_squad(tiny.dev), "cpu")):  # as `evaluate` reads, and in torch
+        assert [one.id for one in found] == [encoded.ids[i] for i in differ]
+        assert [(one.first.text, one.second.text) for one in found] == [(answers[0][i], answers[1][i]) for i in differ]

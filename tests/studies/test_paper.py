@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rmreader.config import NetworkConfig, recipe_from
+from rmreader.config import recipe_from
+from rmreader.model.aligner import Aligner, AligningBlock
 from rmreader.studies import paper
-from rmreader.studies.rounds import study_rounds
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,8 @@ def test_tables_1_and_5_are_as_printed(cells: list[list[str]]) -> None:
 
 
 def test_what_a_second_stage_gave_the_paper() -> None:
-    assert paper.gain("dcrl") == (0.7, 0.9)
-    assert paper.gain("scst") == (0.3, 0.4)
-    assert paper.gain("ml") is None
+    assert paper.gain(0, 2) == (0.7, 0.9)
+    assert paper.gain(4, 2) == (0.3, 0.4)
 
 
 def test_every_ablation_is_a_setting_and_no_two_are_the_same() -> None:
@@ -71,9 +70,12 @@ def test_every_ablation_is_a_setting_and_no_two_are_the_same() -> None:
     assert len({(row.network, row.second) for row in paper.TABLE_4}) == len(paper.TABLE_4) == 13
 
 
-def test_rounds_are_counted_in_the_network_itself() -> None:
-    ours = study_rounds(NetworkConfig())
-    assert ours.data == {"interactive": 3, "self": 3, "reattention_in": [2, 3]}
-    assert ours.rows[-1][1:] == ours.rows[-2][1:] == ("3", "3", "Parallel")
-    assert study_rounds(NetworkConfig(blocks=5, hidden=4)).data["self"] == 5
-    assert study_rounds(NetworkConfig(reattention=False)).data["reattention_in"] == []
+def test_table_1_is_trained_in_the_networks_it_names() -> None:
+    printed = {(row.interactive, row.self_aligning) for row in paper.TABLE_1}
+    for row in paper.ROUNDS:
+        aligner = Aligner(recipe_from({}, [*row.network.split(), "network.hidden=4"]).network)
+        blocks = [block for block in aligner.blocks if isinstance(block, AligningBlock)]
+        assert row.name.startswith(f"{len(blocks)} round")
+        assert (len(blocks), len(blocks)) in printed  # every block aligns with the question and with itself
+        assert any(block.reattention for block in blocks) == ("with memory" in row.name)
+    assert len({row.slug for row in paper.ROUNDS}) == len(paper.ROUNDS) == 4

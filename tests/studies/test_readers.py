@@ -14,15 +14,18 @@ import torch
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.data.encode import encode_file, encode_pairs
-from rmreader.data.squad import read_squad
+from rmreader.data.encode import encode_file
+from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import predict
 from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.running.engines import Pair
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
-from rmreader.studies.readers import NOTHING, answer, average, decode, open_reader, point
+from rmreader.studies.attention import open_network
+from rmreader.studies.readers import Once, answers, load, predictions
 from rmreader.studies.scores import study_adversarial, study_squad
+from rmreader.text.tokens import tokenize
 
 CPU = torch.device("cpu")
 
@@ -33,50 +36,108 @@ def folders(make_reader: Callable[..., Path]) -> list[str]:
 
 
 def test_a_lone_reader_answers_as_the_trainer_scores_it(tiny: Any, folders: list[str]) -> None:
-    encoded = encode_file(tiny.dev)
-    network, feed, recipe = open_reader(folders[0], encoded, CPU)
-    found = decode(point(network, feed, batch_size=7), encoded, recipe.decoding.max_length, batch_size=3)
-    assert [one.text for one in found] == predict(network, feed, recipe.decoding.max_length).texts
-    assert all(encoded.passage(i)[one.start : one.end] == one.text for i, one in enumerate(found))
+    encoded, dataset = encode_file(tiny.dev), read_squad(tiny.dev)
+    network, feed, recipe = open_network(folders[0], encoded, CPU)
+    for device in (None, "cpu"):
+        found = answers(load(folders[0], device), dataset)
+        assert [one.text for one in found.values() if one] == predict(network, feed, recipe.decoding.max_length).texts
+        for i, one in enumerate(found.values()):
+            assert one is not None
+            assert encoded.passage(i)[one.start : one.end] == one.text
 
 
 def test_an_ensemble_is_the_mean_of_probabilities(tiny: Any, folders: list[str]) -> None:
     encoded = encode_file(tiny.dev)
-    members = [point(*open_reader(folder, encoded, CPU)[:2]) for folder in folders]
-    together = average(members)
-    for i in range(len(encoded)):
-        for name in ("log_p1", "log_p2"):
-            mean = np.mean([np.exp(getattr(member, name)[i]) for member in members], axis=0)
-            np.testing.assert_allclose(np.exp(getattr(together, name)[i]), mean, rtol=1e-4, atol=1e-7)
-            assert mean.sum() == pytest.approx(1, abs=1e-4)
-    assert average(members[:1]) is members[0]
+    for device in (None, "cpu"):
+        readers = [load(folder, device) for folder in folders]
+        together = Ensemble(readers)
+        for i in range(0, len(encoded), 7):
+            question, passage = encoded.question(i), encoded.passage(i)
+            pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+            scores = [reader.engine.read(pair) for reader in readers]
+            for name in ("start", "end"):
+                mean = np.mean([softmax(getattr(one, name)) for one in scores], axis=0)
+                np.testing.assert_allclose(
+                    softmax(getattr(together.engine.read(pair), name)), mean, rtol=1e-4, atol=1e-7
+                )
+                assert mean.sum() == pytest.approx(1, abs=1e-4)
 
 
-def test_the_ensemble_of_the_studies_is_the_ensemble_of_the_reading_room(tiny: Any, folders: list[str]) -> None:
-    encoded = encode_file(tiny.dev)
-    ours = answer(folders, encoded, CPU).together
-    assert ours is not None
-    pairs = [(encoded.question(i), encoded.passage(i)) for i in range(len(encoded))]
-    theirs = [found[0].text for found in Ensemble.of(folders, threads=1).ask_many(pairs)]
-    assert [one.text for one in ours] == theirs
+def softmax(logits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    exponents = np.exp(logits.astype(np.float64) - logits.max())
+    return np.asarray(exponents / exponents.sum())
+
+
+def test_study_squad_and_evaluate_print_the_same_scores(tiny: Any, folders: list[str], tmp_path: Path) -> None:
+    long = json.loads(tiny.dev.read_text(encoding="utf-8"))
+    context = " ".join(["Nothing was there."] * 150)  # so that it is read in windows, and then once more
+    for paragraph in long["data"][0]["paragraphs"]:
+        paragraph["context"] += " " + context
+    data = tmp_path / "long.json"
+    data.write_text(json.dumps(long), encoding="utf-8")
+    done = CliRunner().invoke(app, ["study", "squad", "--dev", str(data), *folders, "--json"])
+    assert done.exit_code == 0, done.output
+    ours = json.loads(done.stdout)["dev"]
+    for name, model in [*((folder, folder) for folder in folders), ("ensemble", ",".join(folders))]:
+        done = CliRunner().invoke(app, ["evaluate", str(data), "--model", model, "--json"])
+        theirs = json.loads(done.stdout)
+        assert (ours[name]["exact_match"], ours[name]["f1"]) == (theirs["exact_match"], theirs["f1"])
+        assert ours[name]["total"] == theirs["total"]
+    done = CliRunner().invoke(
+        app, ["predict", str(data), "--model", ",".join(folders), "--out", str(tmp_path / "p.json")]
+    )
+    assert done.exit_code == 0, done.output
+    study_squad(data, folders, out=tmp_path)
+    predicted, studied = (
+        json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in ("p.json", "long-ensemble.json")
+    )
+    assert predicted == studied
+
+
+def test_an_engine_that_remembers_reads_everything_once_and_in_order(tiny: Any, folders: list[str]) -> None:
+    reader = load(folders[0])
+    read: list[str] = []
+
+    class Counted:
+        attend = reader.engine.attend
+
+        def read_many(self, pairs: Any, batch_size: int) -> Any:
+            pairs = list(pairs)
+            read.extend(pair.question for pair in pairs)
+            return reader.engine.read_many(pairs, batch_size)
+
+    def pair(question: str, passage: str) -> Pair:
+        return Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+
+    pairs = [pair(f"Who made {k % 3}?", f"It was Ada of {k % 2}.") for k in range(9)]
+    once = Once(Counted())  # type: ignore[arg-type]
+    expected = [reader.engine.read(one) for one in pairs]
+    for _ in range(2):
+        for found, true in zip(once.read_many(pairs, 4), expected, strict=True):
+            np.testing.assert_allclose(found.start, true.start, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(once.read(pairs[5]).end, expected[5].end, rtol=1e-5, atol=1e-6)
+    assert len(read) == 6
 
 
 def test_where_there_is_nothing_to_read_there_is_no_answer(folders: list[str]) -> None:
-    encoded = encode_pairs([("Who?", ""), ("", "Ada."), ("Who was it?", "It was Ada.")])
-    found = answer(folders[:1], encoded, CPU)
-    assert found.together is None
-    assert found.singles[folders[0]][:2] == [NOTHING, NOTHING]
-    assert found.singles[folders[0]][2].text
+    asked = [("a", " ", "Ada."), ("b", "Who was it?", "It was Ada."), ("c", "Who?", "")]
+    paragraphs = tuple(Paragraph(passage, (Question(id, text, ()),)) for id, text, passage in asked)
+    dataset = Dataset((Article("t", paragraphs),))
+    reader = load(folders[0])
+    found = answers(reader, dataset)
+    assert found["a"] is None
+    assert found["b"] is not None
+    assert predictions(reader, dataset) == {"a": "", "b": found["b"].text, "c": ""}
 
 
 def test_a_reader_counts_once(tiny: Any, folders: list[str]) -> None:
     same = str(Path(folders[0]).parent)  # the run's folder, whose best it is
     with pytest.raises(UserError, match="given twice"):
-        answer([folders[0], same], encode_file(tiny.dev), CPU)
+        study_squad(tiny.dev, [folders[0], same])
 
 
 def test_table_2_scores_each_reader_and_all_together(tiny: Any, folders: list[str], tmp_path: Path) -> None:
-    report = study_squad(tiny.dev, folders, CPU, tmp_path)
+    report = study_squad(tiny.dev, folders, "cpu", tmp_path)
     dataset = read_squad(tiny.dev)
     assert len(report.files) == 4
     for path, scored in zip(report.files, report.data["dev"].values(), strict=True):
@@ -95,15 +156,15 @@ def test_a_reader_called_ensemble_is_not_taken_for_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folders[0], "ensemble")
-    report = study_squad(tiny.dev, ["ensemble", folders[1]], CPU)
+    report = study_squad(tiny.dev, ["ensemble", folders[1]])
     assert list(report.data["dev"]) == ["./ensemble", folders[1], "ensemble"]
-    assert report.data["dev"]["./ensemble"] == study_squad(tiny.dev, folders[:1], CPU).data["dev"][folders[0]]
+    assert report.data["dev"]["./ensemble"] == study_squad(tiny.dev, folders[:1]).data["dev"][folders[0]]
 
 
 def test_table_3_scores_the_worst_variant(
     tiny: Any, folders: list[str], adversarial_file: Path, tmp_path: Path
 ) -> None:
-    report = study_adversarial(adversarial_file, adversarial_file, folders[:1], CPU, tmp_path)
+    report = study_adversarial(adversarial_file, adversarial_file, folders[:1], "cpu", tmp_path)
     assert [path.name for path in report.files] == ["addsent-reader-1.json", "addonesent-reader-1.json"]
     predictions = json.loads(report.files[0].read_text(encoding="utf-8"))
     found = score_adversarial(read_squad(adversarial_file), predictions)
@@ -122,8 +183,6 @@ def test_the_commands_print_tables_and_json(tiny: Any, folders: list[str], tmp_p
     assert (tmp_path / "squad.md").read_text(encoding="utf-8").startswith("# Table 2: SQuAD\n\n| model | dev EM |")
     done = CliRunner().invoke(app, [*words, "--json"])
     assert json.loads(done.stdout) == json.loads((tmp_path / "squad.json").read_text(encoding="utf-8"))
-    done = CliRunner().invoke(app, ["study", "rounds", "network.blocks=2"])
-    assert "[this network]  2            2     Parallel" in done.stdout
     done = CliRunner().invoke(app, ["study", "squad", "--dev", str(tiny.dev), str(tmp_path)])
     assert done.exit_code == 1
     assert "not a reader's folder" in done.stderr
@@ -133,4 +192,4 @@ def test_a_file_without_questions_is_named(folders: list[str], tmp_path: Path) -
     empty = tmp_path / "empty.json"
     empty.write_text('{"version": "1.1", "data": []}')
     with pytest.raises(UserError, match=r"empty\.json: holds no question"):
-        study_squad(empty, folders[:1], CPU)
+        study_squad(empty, folders[:1])

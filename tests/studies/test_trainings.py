@@ -17,10 +17,10 @@ from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
 from rmreader.learning.members import Member
 from rmreader.learning.trainer import train
-from rmreader.studies import curves
-from rmreader.studies.ablation import choose
-from rmreader.studies.readers import open_reader
-from rmreader.studies.runs import Job, finished, train_all
+from rmreader.studies import plots
+from rmreader.studies.attention import open_network
+from rmreader.studies.runs import Job, curve, finished, train_all
+from rmreader.studies.trainings import choose
 
 FAST = ("training.epochs=1", "training.evaluate_every=0.5")
 
@@ -53,14 +53,14 @@ def rl(tiny: Any, start: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 def test_rl_compares_three_objectives_from_one_start(tiny: Any, start: Path, rl: tuple[list[str], Path]) -> None:
     data = json.loads((rl[1] / "rl.json").read_text(encoding="utf-8"))
-    network, feed, recipe = open_reader(start, encode_file(tiny.dev), torch.device("cpu"))
+    network, feed, recipe = open_network(start, encode_file(tiny.dev), torch.device("cpu"))
     scores = evaluate(network, feed, recipe.decoding.max_length)
     assert (data["start"]["exact_match"], data["start"]["f1"]) == (scores.exact_match, scores.f1)
     for objective in ("dcrl", "scst", "ml"):
         run = finished(rl[1] / "runs" / f"{objective}-seed-1")
         assert run is not None
-        assert data[objective]["f1"]["values"] == [run.dev["f1"]]
-        assert data[objective]["gain_f1"]["mean"] == pytest.approx(run.dev["f1"] - scores.f1)
+        assert data[objective]["f1"]["values"] == [run["scores"]["dev"]["f1"]]
+        assert data[objective]["gain_f1"]["mean"] == pytest.approx(run["scores"]["dev"]["f1"] - scores.f1)
         steps = [step for step, _ in data[objective]["curves"]["1"]["dev F1"]]
         assert len(steps) >= 2
         assert steps == [step for step, _ in data["ml"]["curves"]["1"]["selection F1"]]  # the same budget
@@ -152,7 +152,7 @@ def test_an_ablation_is_trained_in_the_papers_two_stages(ablation: tuple[list[st
     for number, place in places.items():
         run = finished(out / place)
         assert run is not None
-        assert data[number]["f1"]["values"] == [run.dev["f1"]]
+        assert data[number]["f1"]["values"] == [run["scores"]["dev"]["f1"]]
     assert data["4"]["delta_f1"] == pytest.approx(data["4"]["f1"]["mean"] - data["0"]["f1"]["mean"])
     assert data["0"]["delta_f1"] is None
 
@@ -224,12 +224,12 @@ def test_a_training_that_fails_says_why_and_the_finished_ones_count(
     assert "none.txt" in problem
 
 
-def test_curves_are_drawn_where_they_share_steps(tmp_path: Path) -> None:
-    steps, values = curves.together([[(1, 2.0), (2, 3.0)], [(2, 5.0), (3, 6.0)]])
+def test_curves_are_drawn_where_they_share_steps() -> None:
+    steps, values = plots.together([[(1, 2.0), (2, 3.0)], [(2, 5.0), (3, 6.0)]])
     assert steps.tolist() == [2]
     assert values.tolist() == [[3.0], [5.0]]
     events = [{"step": 4, "event": "evaluation", "scores": {"dev": {"f1": 1.0, "exact_match": 2.0}}, "suppressed": 0.5}]
-    curve = curves.read(events)
-    assert curve == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
-    files = curves.draw({"a": [curve], "b": []}, {"dev F1": 0.5}, tmp_path)
-    assert all(path.stat().st_size > 1000 for path in files)
+    found = curve(events)
+    assert found == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
+    drawings = plots.curves({"a": [found], "b": []}, {"dev F1": 0.5})
+    assert all(len(content) > 1000 for content in drawings)

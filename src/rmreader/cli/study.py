@@ -20,12 +20,23 @@ app.add_typer(study, name="study")
 Train = Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")]
 Dev = Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")]
 Out = Annotated[
-    Path, typer.Option(help="Folder for trainings, table and drawings; a study that stopped goes on in it.")
+    Path, typer.Option(help="Folder for trainings, table and drawings; a study that stopped continues in it.")
 ]
 Results = Annotated[Path | None, typer.Option("--out", help="Folder to write the table and its data to.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; the GPU by default, where there is one.")]
+Engine = Annotated[
+    str | None, typer.Option("--device", help="Read in torch on cpu, cuda, cuda:1 …; else as `evaluate` does.")
+]
 Seeds = Annotated[int, typer.Option(min=1, help="Trainings of each kind, seeds 1, 2, 3 …")]
 AtOnce = Annotated[int, typer.Option(min=0, help="Trainings side by side; 0 is all of them.")]
+Keep = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Keep what was measured as lines of this file, for `study all`.")
+]
+Second = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the second stage; may be given again.")
+]
+AddSent = Annotated[Path | None, typer.Option(help="The AddSent file, to score every reader on as well.")]
+AddOneSent = Annotated[Path | None, typer.Option(help="The AddOneSent file, likewise.")]
 Models = Annotated[
     list[str], typer.Argument(metavar="MODEL...", help="Readers, by name or folder (or a run's folder).")
 ]
@@ -41,17 +52,18 @@ def rl(
     seeds: Seeds = 3,
     at_once: AtOnce = 4,
     device: Device = None,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """DCRL, SCST and more maximum likelihood from one network: table, curves, and where readers disagree (Figure 5).
 
     Without a RECIPE the starting network's own is taken, with the second stage's rate and schedule.
     """
-    from rmreader.studies.rl import study_rl
     from rmreader.studies.runs import Job
+    from rmreader.studies.trainings import study_rl
 
     recipe, overrides = split_words(words)
-    job = Job(train, dev, out, device, at_once, curve=True)
+    job = Job(train, dev, out, device, at_once, curve=True, keep=keep)
     _show(study_rl(init, recipe, overrides, job, seeds), out, json)
 
 
@@ -66,28 +78,49 @@ def ablation(
     ml_only: Annotated[
         bool, typer.Option("--ml-only", help="Compare after maximum likelihood alone: cheaper.")
     ] = False,
-    second: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the second stage; may be given again.")
-    ] = None,
+    second: Second = None,
     at_once: AtOnce = 4,
     device: Device = None,
+    addsent: AddSent = None,
+    addonesent: AddOneSent = None,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """Table 4: the twelve ablations, each trained in the paper's two stages."""
-    from rmreader.studies.ablation import study_ablation
     from rmreader.studies.runs import Job
+    from rmreader.studies.trainings import study_ablation
 
-    job = Job(train, dev, out, device, at_once)
+    job = Job(train, dev, out, device, at_once, keep=keep, attacks=_attacks(addsent, addonesent))
     _show(study_ablation(recipe_of(words), job, seeds, rows, ml_only, second or ()), out, json)
 
 
 @study.command()
-def squad(models: Models, dev: Dev, out: Results = None, device: Device = None, json: Json = False) -> None:
+def rounds(
+    train: Train,
+    dev: Dev,
+    out: Out,
+    words: Words = None,
+    seeds: Seeds = 3,
+    at_once: AtOnce = 4,
+    device: Device = None,
+    keep: Keep = None,
+    json: Json = False,
+) -> None:
+    """Table 1: alignment in one round, in several without memory and with it, each trained by maximum likelihood."""
+    from rmreader.studies.runs import Job
+    from rmreader.studies.trainings import study_rounds
+
+    _show(study_rounds(recipe_of(words), Job(train, dev, out, device, at_once, keep=keep), seeds), out, json)
+
+
+@study.command()
+def squad(
+    models: Models, dev: Dev, out: Results = None, device: Engine = None, keep: Keep = None, json: Json = False
+) -> None:
     """Table 2: exact match and F1 on SQuAD dev, of readers alone and as an ensemble."""
-    from rmreader.learning.setup import pick_device
     from rmreader.studies.scores import study_squad
 
-    _show(study_squad(dev, models, pick_device(device), out), out, json)
+    _show(study_squad(dev, models, device, out), out, json, keep)
 
 
 @study.command()
@@ -96,14 +129,14 @@ def adversarial(
     addsent: Annotated[Path, typer.Option(help="The AddSent file.")],
     addonesent: Annotated[Path, typer.Option(help="The AddOneSent file.")],
     out: Results = None,
-    device: Device = None,
+    device: Engine = None,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """Table 3: AddSent and AddOneSent, of readers alone and as an ensemble."""
-    from rmreader.learning.setup import pick_device
     from rmreader.studies.scores import study_adversarial
 
-    _show(study_adversarial(addsent, addonesent, models, pick_device(device), out), out, json)
+    _show(study_adversarial(addsent, addonesent, models, device, out), out, json, keep)
 
 
 @study.command()
@@ -118,6 +151,7 @@ def attention(
     limit: Annotated[int, typer.Option(min=0, help="Only the first so many questions; 0 is all of them.")] = 0,
     out: Results = None,
     device: Device = None,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """Table 5: redundancy and deficiency of the attentions, as KL divergences, without and with reattention."""
@@ -126,7 +160,7 @@ def attention(
     from rmreader.learning.setup import pick_device
     from rmreader.studies.attention import study_attention
 
-    _show(study_attention(data, without or (), with_ or (), pick_device(device), limit), out, json)
+    _show(study_attention(data, without or (), with_ or (), pick_device(device), limit, keep), out, json)
 
 
 @study.command()
@@ -143,20 +177,12 @@ def calibration(
 
 
 @study.command()
-def rounds(words: Words = None, out: Results = None, json: Json = False) -> None:
-    """Table 1: rounds of alignment, counted in the network of a recipe."""
-    from rmreader.studies.rounds import study_rounds
-
-    _show(study_rounds(recipe_of(words).network), out, json)
-
-
-@study.command()
 def figure(
     out: Annotated[Path, typer.Option(help="Folder for the page and its drawings.")],
     question: Annotated[str, typer.Option(help="What is asked; a sample without it.")] = "",
     passage: Annotated[Path | None, typer.Option(help="File with the passage (UTF-8); a sample without it.")] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A reader, by name or folder.")] = "small",
-    device: Device = None,
+    device: Engine = None,
     json: Json = False,
 ) -> None:
     """Figures 2 and 4: the attentions of every round for one question, and how reattention moved them, as a page."""
@@ -169,11 +195,52 @@ def figure(
     _show(study_figure(*texts, model, out, device), out, json)
 
 
-def _show(report: Report, out: Path | None, json: bool) -> None:
-    """Print a report and write its files; status 1 where something went wrong on the way."""
+@study.command(name="all")
+def everything(
+    out: Annotated[Path, typer.Option(help="Folder for the page and, without --from, for all trainings.")],
+    words: Words = None,
+    kept: Annotated[
+        Path | None, typer.Option("--from", help="Make the page from the lines kept in this folder; train nothing.")
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training questions, to run every study first.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,
+    addsent: AddSent = None,
+    addonesent: AddOneSent = None,
+    seeds: Seeds = 3,
+    second: Second = None,
+    at_once: AtOnce = 4,
+    device: Device = None,
+    price: Annotated[float, typer.Option(min=0.0, help="Price of the device per hour, to print the cost.")] = 0.0,
+    json: Json = False,
+) -> None:
+    """All tables, drawings and verdicts as one page: from kept lines (--from), or after running every study."""
+    from rmreader.studies.whole import build, study_all
+
+    problems: list[str] = []
+    if kept is None:
+        if train is None or dev is None:
+            raise typer.BadParameter("give --from FOLDER with kept lines, or --train and --dev to run every study.")
+        from rmreader.studies.runs import Job
+
+        job = Job(train, dev, out, device, at_once, attacks=_attacks(addsent, addonesent))
+        problems = study_all(recipe_of(words), job, seeds, second or ())
+    report = build(kept or out / "log", out, price)
+    report.problems.extend(problems)
+    _show(report, out, json)
+
+
+def _attacks(addsent: Path | None, addonesent: Path | None) -> dict[str, Path]:
+    """The adversarial files that were given, by name."""
+    return {name: path for name, path in (("addsent", addsent), ("addonesent", addonesent)) if path is not None}
+
+
+def _show(report: Report, out: Path | None, json: bool, keep: Path | None = None) -> None:
+    """Print a report, write its files, keep it where asked; status 1 where something went wrong on the way."""
+    from rmreader.studies.kept import keep_report
     from rmreader.studies.report import save
 
     written = save(report, out) if out else []
+    keep_report(keep, report)
     if json:
         emit_json(report.data)
     else:

@@ -65,3 +65,40 @@ def deficiency(members: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -
     with np.errstate(divide="ignore"):
         mean = np.log(np.mean([np.exp(log) for log in logs], axis=0))
     return [divergence(mean, log, columns) for log in logs]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One matrix of a round, E [n, m] or B [m, m], as attentions: each column a distribution over the rows."""
+
+    attention: Floats
+    past: Floats | None = None
+    """Ẽ or B̃, the overlap of the attentions of the round before; None where nothing is read again."""
+    change: Floats | None = None
+    """The attention less what it would have been without them, everything before unchanged."""
+
+
+def moved(
+    rounds: Sequence[tuple[Floats, Floats]], gammas: Sequence[Sequence[float]], diagonal: str
+) -> list[list[Moved]]:
+    """E and B of every round of one question as attentions, and what the terms γẼ and γB̃ of Eq. 4-5 did to them.
+
+    ``gammas`` are those of the rounds after the first; empty without reattention.
+    """
+    shown = [[Moved(_softmax(X, 0)) for X in made] for made in rounds]
+    for t, weights in enumerate(gammas, 1):
+        past_self = _softmax(rounds[t - 1][1], 0)
+        for k, (X, gamma) in enumerate(zip(rounds[t], weights, strict=True)):
+            past = _softmax(rounds[t - 1][k], 1) @ past_self
+            added = gamma * past
+            if k == 1 and diagonal != "none":  # the indicator of Eq. 5 takes the diagonal out of B
+                np.fill_diagonal(added, 0.0)
+            attention = _softmax(X, 0)
+            shown[t][k] = Moved(attention, past, attention - _softmax(X - added, 0))
+    return shown
+
+
+def _softmax(logits: Floats, axis: int) -> NDArray[np.float64]:
+    x = np.asarray(logits, np.float64)
+    x = np.exp(x - x.max(axis=axis, keepdims=True))
+    return np.asarray(x / x.sum(axis=axis, keepdims=True))

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import torch
-
-from rmreader.data.encoded import Encoded
+from rmreader.data.squad import Dataset
+from rmreader.reading.answering.answers import Answer
 from rmreader.scoring.squad import exact_match, f1, normalize
-from rmreader.studies import html
-from rmreader.studies.readers import Found, decode, open_reader, point
+from rmreader.studies import report
+from rmreader.studies.readers import answers, load
+from rmreader.studies.report import text
 
-MOST = 150
-"""Cases on a page, the largest differences first."""
+MOST = 50
+"""Cases of each kind on a page, the largest differences first."""
+NOTHING = Answer("", 0, 0, 0.0, 0.0, "")
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Case:
     question: str
     passage: str
     references: list[str]
-    first: Found
-    second: Found
+    first: Answer
+    second: Answer
     first_score: tuple[float, float]
     second_score: tuple[float, float]
 
@@ -37,119 +38,74 @@ class Case:
         return self.first_score[1] - self.second_score[1]
 
 
-def compare(first: Path, second: Path, encoded: Encoded, device: torch.device) -> list[Case]:
-    """The questions of which two readers' answers differ once normalised."""
-    answers = []
-    for folder in (first, second):
-        network, feed, recipe = open_reader(folder, encoded, device)
-        answers.append(decode(point(network, feed), encoded, recipe.decoding.max_length))
-    return [
-        case
-        for i in range(len(encoded))
-        if normalize(answers[0][i].text) != normalize(answers[1][i].text)
-        for case in [_case(encoded, i, answers[0][i], answers[1][i])]
-    ]
-
-
-def _case(encoded: Encoded, i: int, first: Found, second: Found) -> Case:
-    references = encoded.references(i)
-    scores = [(exact_match(found.text, references), f1(found.text, references)) for found in (first, second)]
-    return Case(
-        encoded.ids[i], encoded.question(i), encoded.passage(i), references, first, second, scores[0], scores[1]
-    )
+def compare(folders: Sequence[Path], dataset: Dataset, device: str | None = None) -> list[Case]:
+    """The questions to which two readers' answers differ once normalised."""
+    both = [answers(load(folder, device), dataset) for folder in folders]
+    cases = []
+    for paragraph, question in dataset.questions():
+        first, second = (found[question.id] or NOTHING for found in both)
+        if normalize(first.text) != normalize(second.text):
+            references = [reference.text for reference in question.answers]
+            scores = [(exact_match(found.text, references), f1(found.text, references)) for found in (first, second)]
+            cases.append(Case(question.id, question.text, paragraph.context, references, first, second, *scores))
+    return cases
 
 
 def counts(cases: Sequence[Case]) -> dict[str, int]:
     """Who is right where they disagree, and who has a rough boundary: some overlap with a reference, but no match."""
+    pairs = [(case.first_score, case.second_score) for case in cases]
     return {
         "total": len(cases),
-        "first_exact": sum(case.first_score[0] > case.second_score[0] for case in cases),
-        "second_exact": sum(case.second_score[0] > case.first_score[0] for case in cases),
+        "first_exact": sum(first[0] > second[0] for first, second in pairs),
+        "second_exact": sum(second[0] > first[0] for first, second in pairs),
         "first_better": sum(case.gap > 0 for case in cases),
         "second_better": sum(case.gap < 0 for case in cases),
-        "first_rough": sum(_rough(case.first_score) for case in cases),
-        "second_rough": sum(_rough(case.second_score) for case in cases),
+        "first_rough": sum(first[0] == 0 and first[1] > 0 for first, _ in pairs),
+        "second_rough": sum(second[0] == 0 and second[1] > 0 for _, second in pairs),
     }
-
-
-def _rough(score: tuple[float, float]) -> bool:
-    return score[0] == 0 and score[1] > 0
-
-
-_STYLE = """
-.case { background: var(--box); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.2rem;
-        margin: 1rem 0; }
-.case h3 { font-size: 1rem; margin: 0 0 .5rem; }
-.answers { display: grid; grid-template-columns: max-content 1fr max-content; gap: .15rem .9rem; margin: .5rem 0; }
-.tag { font-weight: 600; } .first { color: var(--first); } .second { color: var(--second); }
-.true { color: var(--true); }
-.passage { font-size: .92rem; } .passage mark { background: none; color: inherit; padding-bottom: 1px; }
-mark.in1 { border-bottom: 2px solid var(--first); } mark.in2 { border-bottom: 2px dashed var(--second); }
-mark.in1.in2 { border-bottom: 2px solid var(--first); box-shadow: 0 3px 0 -1px var(--second); }
-summary { cursor: pointer; color: var(--soft); }
-"""
 
 
 def page(title: str, names: tuple[str, str], cases: Sequence[Case], total: int) -> str:
     """The page: how often who is right, then the cases, those with the largest difference first."""
-    found = counts(cases)
-    share = 100 * len(cases) / max(1, total)
-    rows = [
-        ("exactly right where the other is not", found["first_exact"], found["second_exact"]),
-        ("better F1", found["first_better"], found["second_better"]),
-        ("rough boundary: overlaps a reference without matching one", found["first_rough"], found["second_rough"]),
-    ]
-    a, b = (html.text(name) for name in names)
-    body = [
-        f'<p class="soft">{len(cases):,} of {total:,} questions ({share:.1f} %) are answered differently.</p>',
-        f'<table><tr><th></th><th class="n first">{a}</th><th class="n second">{b}</th></tr>',
-        *(f'<tr><td>{name}</td><td class="n">{x:,}</td><td class="n">{y:,}</td></tr>' for name, x, y in rows),
-        "</table>",
-    ]
+    found, share = counts(cases), 100 * len(cases) / max(1, total)
+    kinds = {
+        "exact": "exactly right where the other is not",
+        "better": "better F1",
+        "rough": "rough boundary: overlaps a reference without matching one",
+    }
+    rows = [(what, f"{found[f'first_{kind}']:,}", f"{found[f'second_{kind}']:,}") for kind, what in kinds.items()]
+    body = [f"<p>{len(cases):,} of {total:,} questions ({share:.1f} %) are answered differently.</p>"]
+    body.append(report.grid(("", *names), rows))
     groups = {
-        f"{names[0]} is better": sorted((c for c in cases if c.gap > 0), key=lambda c: -c.gap),
-        f"{names[1]} is better": sorted((c for c in cases if c.gap < 0), key=lambda c: c.gap),
-        "Equally good or bad": [c for c in cases if c.gap == 0],
+        f"{names[0]} is better": sorted((case for case in cases if case.gap > 0), key=lambda case: -case.gap),
+        f"{names[1]} is better": sorted((case for case in cases if case.gap < 0), key=lambda case: case.gap),
+        "Equally good or bad": [case for case in cases if case.gap == 0],
     }
     for heading, group in groups.items():
-        if not group:
-            continue
-        most = MOST // 3
-        more = f", the first {most}" if len(group) > most else ""
-        body.append(f'<h2>{html.text(heading)} <span class="soft">({len(group):,}{more})</span></h2>')
-        body += [_case_html(case, (a, b)) for case in group[:most]]
-    return html.page(title, "\n".join(body), _STYLE)
+        if group:
+            more = f", the first {MOST}" if len(group) > MOST else ""
+            body.append(f'<h2>{text(heading)} <span class="soft">({len(group):,}{more})</span></h2>')
+            body += [_article(case, names) for case in group[:MOST]]
+    return report.page(title, "\n".join(body))
 
 
-def _case_html(case: Case, names: tuple[str, str]) -> str:
-    both = zip(
-        names, ("first", "second"), (case.first, case.second), (case.first_score, case.second_score), strict=True
-    )
-    lines = [
-        f'<span class="tag {kind}">{name}</span><span>{html.text(found.text) or "<i>none</i>"}</span>'
-        f'<span class="soft">EM {score[0]:.0f} · F1 {100 * score[1]:.0f}</span>'
-        for name, kind, found, score in both
-    ]
-    references = " · ".join(html.text(reference) for reference in dict.fromkeys(case.references)) or "<i>none</i>"
-    lines.append(f'<span class="tag true">references</span><span>{references}</span><span></span>')
+def _article(case: Case, names: tuple[str, str]) -> str:
+    given = zip(names, (case.first, case.second), (case.first_score, case.second_score), strict=True)
+    rows = [(name, one.text or "none", f"EM {em:.0f} · F1 {100 * overlap:.0f}") for name, one, (em, overlap) in given]
+    rows.append(("references", " · ".join(dict.fromkeys(case.references)) or "none", ""))
     return (
-        f'<article class="case" id="{html.text(case.id)}"><h3>{html.text(case.question)}</h3>'
-        f'<div class="answers">{"".join(lines)}</div>'
-        f'<details open><summary>passage</summary><p class="passage">{marked(case)}</p></details></article>'
+        f'<article class="case" id="{text(case.id)}"><h3>{text(case.question)}</h3>'
+        f'{report.grid(("", "answer", "score"), rows)}<p class="passage">{marked(case)}</p></article>'
     )
 
 
 def marked(case: Case) -> str:
     """The passage, escaped, with both answers marked in it."""
-    passage, first, second = case.passage, case.first, case.second
-    cuts = sorted({0, len(passage), first.start, first.end, second.start, second.end})
+    places = {"in1": case.first, "in2": case.second}
+    cuts = {0, len(case.passage), *(cut for one in places.values() for cut in (one.start, one.end))}
     parts = []
-    for begin, end in pairwise(cuts):
-        inside = [
-            kind
-            for kind, one in (("in1", first), ("in2", second))
-            if one.start <= begin and end <= one.end and one.text
-        ]
-        piece = html.text(passage[begin:end])
+    for begin, end in pairwise(sorted(cuts)):
+        inside = [kind for kind, one in places.items() if one.start <= begin and end <= one.end and one.text]
+        piece = text(case.passage[begin:end])
         parts.append(f'<mark class="{" ".join(inside)}">{piece}</mark>' if inside else piece)
     return "".join(parts)

@@ -1,135 +1,82 @@
-"""Readers as networks on a device: where they point, alone and as an ensemble, and what they answer.
-
-An ensemble is the arithmetic mean of its members' probabilities, of p₁ and of p₂ each; the answer is then decoded as
-from one reader. The paper says no more than that its ensemble has 12 members which differ in their initial parameters.
-Members read the same tokens but may have learned other words, so each has its own feed, and they take turns.
-"""
+"""The readers that a study is given, asked as every other command asks them; torch only where it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import tee
 from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from rmreader.config import Recipe
 from rmreader.console import progress
-from rmreader.data.encoded import Encoded
+from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
-from rmreader.learning.evaluate import in_order
-from rmreader.learning.extras import Extras
-from rmreader.learning.feed import Feed
-from rmreader.learning.readerfolder import load_network
-from rmreader.model.network import Network
-from rmreader.model.spans import top_spans
-from rmreader.studies.folders import reader_folder
-
-Floats = NDArray[np.float32]
-_MASKED = -1e30
+from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
+from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.running.engines import Engine, Pair, Scores
+from rmreader.text.lexicon import Lexicon
 
 
-@dataclass(frozen=True)
-class Pointed:
-    """log p₁ and log p₂ of every question over its whole passage; empty where question or passage has no token."""
-
-    log_p1: list[Floats]
-    log_p2: list[Floats]
+def reader_folder(name_or_path: str | Path) -> Path:
+    """The reader of that name, in that folder, or in ``best`` of a run's folder."""
+    best = Path(name_or_path) / "best"
+    return best if (best / MANIFEST).is_file() else find(name_or_path)
 
 
-@dataclass(frozen=True)
-class Found:
-    """An answer and where it stands in the passage."""
-
-    text: str
-    start: int
-    end: int
-
-
-NOTHING = Found("", 0, 0)
+def folders_once(models: Sequence[str | Path]) -> list[list[Path]]:
+    """The folder of each reader, or the folders of an ensemble named with commas; refused where two are the same."""
+    folders = [[reader_folder(name) for name in reader_names(model)] for model in models]
+    if len({tuple(path.resolve() for path in paths) for paths in folders}) < len(models):
+        raise UserError("a reader is given twice; name each once.")
+    return folders
 
 
-def open_reader(
-    name_or_path: str | Path, encoded: Encoded, device: torch.device, keep: bool = True
-) -> tuple[Network, Feed, Recipe]:
-    """A reader's network, the data as it reads them, and its recipe; ``keep`` as in ``Feed``."""
+def load(name_or_path: str | Path, device: str | None = None) -> Reader:
+    """A reader as ``evaluate`` loads it; with a device, its network in torch there."""
     folder = reader_folder(name_or_path)
-    network, lexicon, recipe = load_network(folder, device)
-    extras = Extras(recipe.inputs, device, reader=folder)
-    return network, Feed(encoded, lexicon, device, extras=extras, keep=keep), recipe
+    if device is None:
+        return Reader.load(folder)
+    from rmreader.learning.engine import TorchEngine
+    from rmreader.learning.setup import pick_device
+
+    opened = open_folder(folder)
+    return Reader(opened, TorchEngine(opened, Lexicon.load(opened.path), str(pick_device(device))))
 
 
-@torch.no_grad()
-def point(network: Network, feed: Feed, batch_size: int = 64, what: str = "reading") -> Pointed:
-    """Where a network points in every passage."""
-    encoded = feed.encoded
-    pointed = Pointed([np.empty(0, np.float32)] * len(encoded), [np.empty(0, np.float32)] * len(encoded))
-    network.eval()
-    with progress(what, total=len(encoded), unit="questions") as advance:
-        for index, batch in feed.batches(in_order(encoded, batch_size)):
-            pointers = network(feed.fill(batch))
-            both = torch.stack([pointers.log_p1, pointers.log_p2]).float().cpu().numpy()
-            for row, i in enumerate(index.tolist()):
-                pointed.log_p1[i], pointed.log_p2[i] = both[:, row, : encoded.context_lengths[i]]
-            advance(len(index))
-    return pointed
+def answers(reader: Reader, dataset: Dataset, what: str = "reading") -> dict[str, Answer | None]:
+    """The best answer to every question by id; None where there is nothing to read."""
+    questions, best = list(dataset.questions()), {}
+    found = reader.ask_many((question.text, paragraph.context) for paragraph, question in questions)
+    with progress(what, total=len(questions), unit="questions") as advance:
+        for (_, question), several in zip(questions, found, strict=True):
+            best[question.id] = several[0] if several else None
+            advance(1)
+    return best
 
 
-def average(members: Sequence[Pointed]) -> Pointed:
-    """The ensemble: the arithmetic mean of the members' probabilities."""
-    if len(members) == 1:
-        return members[0]
-
-    def mean(logs: tuple[Floats, ...]) -> Floats:
-        summed = np.logaddexp.reduce(np.stack(logs).astype(np.float64), axis=0)
-        return np.asarray(summed - np.log(len(logs)), np.float32)
-
-    starts, ends = ([getattr(member, name) for member in members] for name in ("log_p1", "log_p2"))
-    return Pointed([mean(logs) for logs in zip(*starts, strict=True)], [mean(logs) for logs in zip(*ends, strict=True)])
+def predictions(reader: Reader, dataset: Dataset, what: str = "reading") -> dict[str, str]:
+    """The text of the best answer to every question by id, as official files of predictions have it."""
+    return {id: best.text if best else "" for id, best in answers(reader, dataset, what).items()}
 
 
-def decode(pointed: Pointed, encoded: Encoded, max_length: int, batch_size: int = 256) -> list[Found]:
-    """The best answer to every question; ``NOTHING`` where there is nothing to read."""
-    answers = [NOTHING] * len(encoded)
-    for index in in_order(encoded, batch_size):
-        lengths = torch.from_numpy(encoded.context_lengths[index].astype(np.int64))
-        starts, ends, _ = top_spans(
-            _padded(pointed.log_p1, index), _padded(pointed.log_p2, index), lengths, max_length, 1
-        )
-        for i, start, end in zip(index.tolist(), starts[:, 0].tolist(), ends[:, 0].tolist(), strict=True):
-            begins, stops = encoded.spans(i)
-            place = slice(int(begins[start]), int(stops[end]))
-            answers[i] = Found(encoded.passage(i)[place], place.start, place.stop)
-    return answers
+class Once:
+    """An engine that remembers: after its reader was asked alone, the ensemble it is in reads nothing a second time."""
 
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.attend = engine, engine.attend
+        self.known: dict[tuple[str, str], Scores] = {}
 
-def _padded(logs: Sequence[Floats], index: NDArray[np.intp]) -> torch.Tensor:
-    rows = [torch.from_numpy(logs[i]) for i in index.tolist()]
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=_MASKED)
+    def read(self, pair: Pair) -> Scores:
+        """Read one question."""
+        return next(self.read_many([pair], 1))
 
-
-@dataclass(frozen=True)
-class Answers:
-    """What several readers answer to the questions of a file, each alone and all together."""
-
-    singles: dict[str, list[Found]]
-    together: list[Found] | None
-    """None of a single reader."""
-
-
-def answer(names: Sequence[str | Path], encoded: Encoded, device: torch.device) -> Answers:
-    """Let readers answer, one after the other, and as an ensemble (with the first one's longest answer)."""
-    if len({reader_folder(name).resolve() for name in names}) < len(names):
-        raise UserError("a reader is given twice, which would count it twice in the ensemble; name each once.")
-    singles: dict[str, list[Found]] = {}
-    members, longest = [], 0
-    for name in names:
-        network, feed, recipe = open_reader(name, encoded, device)
-        members.append(point(network, feed, what=Path(name).name))
-        longest = longest or recipe.decoding.max_length
-        label = "./ensemble" if str(name) == "ensemble" else str(name)  # that row is all of them together
-        singles[label] = decode(members[-1], encoded, recipe.decoding.max_length)
-    together = decode(average(members), encoded, longest) if len(members) > 1 else None
-    return Answers(singles, together)
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        """Read many, in order; only those that are new are passed on."""
+        ours, theirs = tee(((pair.question, pair.context), pair) for pair in pairs)
+        passed = set(self.known)
+        # `add` gives None, so that a pair is passed on where it is new, and marked as passed
+        new = (pair for key, pair in theirs if key not in passed and not passed.add(key))  # type: ignore[func-returns-value]
+        fresh = self.engine.read_many(new, batch_size)
+        for key, _ in ours:
+            if key not in self.known:
+                self.known[key] = next(fresh)
+            yield self.known[key]

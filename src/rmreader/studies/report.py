@@ -1,4 +1,4 @@
-"""What a study found: a table for people, the same as data, and both as files."""
+"""What a study found: one table, the same as data, and both as Markdown, JSON and HTML. Every report is made here."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
+import yaml
+
+from rmreader.files import write_whole
+
 DASH = "–"
+_HERE = files("rmreader") / "studies"
+WORDS: dict[str, Any] = yaml.safe_load((_HERE / "words.yaml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
 class Report:
-    """A table beside the paper's, with everything behind it."""
+    """A table beside the paper's, with everything it was made from."""
 
     name: str
     """Of its files."""
     title: str
-    header: tuple[str, ...]
+    header: list[str]
     rows: Sequence[Sequence[str]]
     data: dict[str, Any]
     """The same for programs."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
     """What to know when reading the table."""
     files: list[Path] = field(default_factory=list)
     """Pages and drawings the study left."""
@@ -31,41 +40,61 @@ class Report:
     """What went wrong on the way; the table is made of the rest."""
 
 
+def report(name: str, rows: Sequence[Sequence[str]], data: dict[str, Any], **facts: object) -> Report:
+    """A report in the words of ``words.yaml``."""
+    words = WORDS["reports"][name]
+    notes = [note.format(**facts) for note in words.get("notes", ())]
+    return Report(name, words["title"].format(**facts), words["header"], rows, data, notes)
+
+
 def save(report: Report, out: Path) -> list[Path]:
     """Write the table as Markdown and the data as JSON; every file of the report, these first."""
-    out.mkdir(parents=True, exist_ok=True)
     page, data = out / f"{report.name}.md", out / f"{report.name}.json"
-    page.write_text(markdown(report), encoding="utf-8")
-    data.write_text(json.dumps(report.data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(page, markdown(report).encode())
+    write_whole(data, (json.dumps(report.data, indent=1, ensure_ascii=False) + "\n").encode())
     return [page, data, *report.files]
 
 
-def markdown(report: Report) -> str:
-    """The report as a page."""
-    lines = [f"# {report.title}", "", _line(report.header), _line(["---"] * len(report.header))]
-    lines += [_line(row) for row in report.rows]
-    for note in report.notes + report.problems:
-        lines += ["", note]
-    return "\n".join(lines) + "\n"
+def markdown(report: Report, level: int = 1) -> str:
+    """The report as text; ``level`` is that of its heading."""
+    table = [report.header, ["---"] * len(report.header), *report.rows]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
+    return "\n\n".join([f"{'#' * level} {report.title}", "\n".join(lines), *report.notes, *report.problems]) + "\n"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def section(report: Report) -> str:
+    """The report as a part of a page."""
+    notes = "".join(f'<p class="soft">{text(note)}</p>' for note in report.notes + report.problems)
+    return f"<h2>{text(report.title)}</h2>{grid(report.header, report.rows)}{notes}"
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """Mean, None of nothing."""
-    return statistics.fmean(values) if values else None
+def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An HTML table of plain texts."""
+    head = "".join(f"<th>{text(name)}</th>" for name in header)
+    lines = ("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 
-def spread(values: Sequence[float]) -> float | None:
-    """Standard deviation of a sample; None of fewer than two."""
-    return statistics.stdev(values) if len(values) > 1 else None
+def page(title: str, body: str, wide: bool = False) -> str:
+    """A whole self-contained HTML document; ``body`` is taken as it is, the title is escaped."""
+    template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
+    return template.substitute(title=text(title), body=body, kind="wide" if wide else "")
+
+
+def text(value: str) -> str:
+    """A text made safe inside an element or an attribute."""
+    return escape(visible(value), quote=True)
+
+
+def visible(value: str) -> str:
+    """The text with U+FFFD for lone surrogates and control characters, which no XML file may hold."""
+    return "".join(c if c in "\n\t\r" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd" for c in value)
 
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
-    """Values with their mean and spread, as data."""
-    return {"mean": mean(values), "spread": spread(values), "values": list(values)}
+    """Values with their mean and standard deviation, as data; None of too few."""
+    mean, spread = statistics.fmean(values) if values else None, statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": mean, "spread": spread, "values": list(values)}
 
 
 def shown(values: Sequence[float] | float | None, digits: int = 2, sign: bool = False) -> str:
@@ -73,6 +102,6 @@ def shown(values: Sequence[float] | float | None, digits: int = 2, sign: bool = 
     values = [] if values is None else [values] if isinstance(values, int | float) else values
     if not values:
         return DASH
-    middle, width = mean(values), spread(values)
-    form = f"{middle:{'+' if sign else ''}.{digits}f}"
-    return form if width is None else f"{form} ± {width:.{digits}f}"
+    found = summary(values)
+    form = f"{found['mean']:{'+' if sign else ''}.{digits}f}"
+    return form if found["spread"] is None else f"{form} ± {found['spread']:.{digits}f}"

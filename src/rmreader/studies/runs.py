@@ -1,20 +1,30 @@
-"""The trainings of a study: started side by side, gone on with where they stopped, and never done twice."""
+"""The trainings of a study: run side by side, continued where they stopped, never done twice, each kept as a line."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
+from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
+from rmreader.files import write_whole
 from rmreader.learning.checkpoint import sha256
 from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.schedule import check
+from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder
+from rmreader.studies.kept import Line, commit, identity, keep, read
+from rmreader.studies.readers import load, predictions
+from rmreader.studies.scores import scored
 
 SECOND_STAGE = (
     "training.rate=1e-4",
@@ -24,8 +34,9 @@ SECOND_STAGE = (
     "training.epochs=4",
     "training.evaluate_every=0.5",
 )
-"""How training goes on after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
+"""How training continues after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
 ends a run early, so that all objectives get the same budget."""
+MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 
 
 @dataclass(frozen=True)
@@ -40,36 +51,34 @@ class Job:
     """Trainings side by side; 0 is all of them."""
     curve: bool = False
     """Score dev at every evaluation."""
+    keep: Path | None = None
+    """File that the lines go to."""
+    attacks: Mapping[str, Path] = field(default_factory=dict)
+    """Adversarial files to score every reader on, by name."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What ``claim`` found: study, setting and data."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """A training that came to its end."""
-
-    folder: Path
-    dev: dict[str, float]
-    """Scores of its reader on dev."""
-
-    @property
-    def score(self) -> tuple[float, float]:
-        """EM and F1 on dev."""
-        return self.dev["exact_match"], self.dev["f1"]
-
-    @property
-    def reader(self) -> Path:
-        """The reader folder."""
-        return self.folder / "best"
-
-
-def claim(job: Job, study: str, **more: str) -> None:
-    """Make the study's folder ours: new, or holding the same study of the same files."""
+def claim(job: Job, study: str, *recipes: Recipe, **more: str) -> Job:
+    """Make the study's folder ours: new, or with the same study of the same files in it."""
     about = {"study": study, "train": sha256(job.train), "dev": sha256(job.dev), **more}
     path = job.out / "study.json"
     if path.is_file():
         _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)
-        return
-    job.out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    else:
+        write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
+    shared = json.dumps([about, *({**_flat(one), "training.init": ""} for one in recipes)], sort_keys=True)
+    data = {name: f"{one.name} {about[name][:10]}" for name, one in (("train", job.train), ("dev", job.dev))}
+    setting = hashlib.sha256(shared.encode()).hexdigest()[:10]
+    return dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
+
+
+def check_stage(job: Job, stage: str, recipe: Recipe, members: Sequence[Member] = ()) -> None:
+    """Refuse a stage that began otherwise, and a mistake in any of its trainings, before the first one starts."""
+    if (path := job.out / stage / "recipe.yaml").is_file():
+        _same(path.parent, _flat(load_recipe(path)), _flat(recipe))
+    for one in [recipe, *(recipe_from(to_tree(recipe), member.overrides) for member in members)]:
+        check(one.training)
 
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -81,59 +90,94 @@ def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> No
             )
 
 
-def check_stage(job: Job, stage: str, recipe: Recipe, members: Sequence[Member] = ()) -> None:
-    """Refuse a stage that began otherwise, and a mistake in any of its trainings, before the first one starts."""
-    folder = job.out / stage
-    if (folder / "recipe.yaml").is_file():
-        _same(folder, _flat(load_recipe(folder / "recipe.yaml")), _flat(recipe))
-    check(recipe.training)
-    for member in members:
-        check(recipe_from(to_tree(recipe), member.overrides).training)
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    return {f"{name}.{key}": value for name, section in to_tree(recipe).items() for key, value in section.items()}
 
 
-def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Run], list[str]]:
-    """Train the members that are not finished into ``out/STAGE/NAME``: all that are by then, and why others are not."""
+def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Line], list[str]]:
+    """Train the members that are not finished into ``out/STAGE/NAME``: a line for each that is, and why others are not.
+
+    A member's name ends with its seed, as ``dcrl-full-seed-1``.
+    """
     check_stage(job, stage, recipe, members)
     folder = job.out / stage
     waiting = [member for member in members if not _complete(folder / member.name)]
     if done := len(members) - len(waiting):
         say(f"{folder}: {done} of {len(members)} trainings are finished already.")
     problems: dict[str, str] = {}
-    if waiting:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_recipe(recipe, folder / "recipe.yaml")
-        options = ["--train", str(job.train), "--dev", str(job.dev)]
-        options += ["--device", job.device] if job.device else []
-        options += ["--curve"] if job.curve else []
-        outcomes = train_members(folder / "recipe.yaml", recipe, waiting, options, folder, job.at_once, resume=True)
-        problems = {outcome.name: outcome.problem for outcome in outcomes}
-    runs = {member.name: finished(folder / member.name) for member in members}
-    stopped = "it stopped before its end; give the command again"
-    unfinished = [f"{stage}/{name}: {problems[name] or stopped}" for name, run in runs.items() if run is None]
-    return {name: run for name, run in runs.items() if run is not None}, unfinished
+    stopped = True
+    try:
+        if waiting:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_recipe(recipe, folder / "recipe.yaml")
+            options = ["--train", str(job.train), "--dev", str(job.dev), *(["--curve"] if job.curve else [])]
+            options += ["--device", job.device] if job.device else []
+            outcomes = train_members(folder / "recipe.yaml", recipe, waiting, options, folder, job.at_once, resume=True)
+            problems = {outcome.name: outcome.problem for outcome in outcomes}
+        stopped = False
+    finally:  # what was reached counts, whoever stops the study; attacks can wait
+        ended = [member.name for member in members if _complete(folder / member.name)]
+        beside = min(job.at_once or len(members), len(members))
+        lines = {name: line_of(job, folder / name, beside, {} if stopped else job.attacks) for name in ended}
+        keep(job.keep, list(lines.values()))
+    again = "it stopped before its end; give the command again"
+    return lines, [f"{stage}/{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
 
 
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    tree = to_tree(recipe)
-    return {f"{section}.{key}": value for section, values in tree.items() for key, value in values.items()}
-
-
-def finished(folder: Path) -> Run | None:
-    """The run in a folder, if it came to its end."""
-    for event in reversed(read_log(folder / "log.jsonl")):
-        if event["event"] == "end" and (folder / "best").is_dir():
-            return Run(folder, dict(event["scores"]["dev"]))
-    return None
+def finished(folder: Path) -> dict[str, Any] | None:
+    """The last event of the run in a folder, if it came to its end."""
+    ends = [event for event in read_log(folder / "log.jsonl") if event["event"] == "end"]
+    return ends[-1] if ends and (folder / "best").is_dir() else None
 
 
 def _complete(folder: Path) -> bool:
-    """Whether a run came to its end and was not broken off behind it, before its confidences were calibrated."""
+    """Whether a run came to its end and was not killed after it, before its confidences were calibrated."""
     if finished(folder) is None:
         return False
     reader = open_folder(folder / "best")
     return "calibration" in reader.about or reader.recipe.training.holdout == 0
 
 
-def evaluations(folder: Path) -> list[Mapping[str, Any]]:
-    """What a run logged at its evaluations."""
-    return [event for event in read_log(folder / "log.jsonl") if event["event"] == "evaluation"]
+def line_of(job: Job, folder: Path, beside: int, attacks: Mapping[str, Path]) -> Line:
+    """All that a table needs of a finished training; a reader that was attacked before is not attacked again."""
+    end, recipe, events = finished(folder), load_recipe(folder / "run" / "recipe.yaml"), read_log(folder / "log.jsonl")
+    assert end is not None
+    row, seed = folder.name.rpartition("-seed-")[0], recipe.training.seed
+    line: Line = {"kind": "training", **job.about, "row": row, "seed": seed}
+    known = next((old for old in read(job.keep) if identity(old) == identity(line)), {})
+    new: Line = {name: known[name] for name in ("addsent", "addonesent") if name in known}
+    for name, path in attacks.items():
+        if name not in new:
+            dataset = read_squad(path)
+            texts = predictions(load(folder / "best", job.device), dataset, f"{folder.name}: {name}")
+            new[name] = scored(dataset, texts, attacked=True)
+    default, device, told = _flat(Recipe()), pick_device(job.device), [e for e in events if e["event"] == "train"]
+    spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
+    seconds = sum((e["step"] - at) * recipe.training.batch_size / e["questions_per_second"] for e, at in spans)
+    skip = ("training.seed", "training.init")
+    new |= {
+        "recipe": {k: value for k, value in _flat(recipe).items() if value != default[k] and k not in skip},
+        "steps": end["step"],
+        "dev": end["scores"]["dev"],
+        "held_out": end["scores"].get("selection"),
+        "seconds": round(seconds, 1),
+        **({"curve": curve(events)} if job.curve else {}),
+    }
+    here = {
+        "commit": commit(),
+        "beside": beside,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+    }
+    return {**line, **new, **{key: known.get(key) or value for key, value in here.items()}}  # as when it was trained
+
+
+def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """What a run's evaluations measured, by name: (step, value)."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for event in (event for event in events if event["event"] == "evaluation"):
+        values = {name: event[name] for name in MEASURES if name in event}
+        for data, score in event.get("scores", {}).items():
+            values |= {f"{data} F1": score["f1"], f"{data} EM": score["exact_match"]}
+        for name, value in values.items():
+            found.setdefault(name, []).append((int(event["step"]), float(value)))
+    return found
