@@ -17,9 +17,11 @@ from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
 from rmreader.learning.members import Member
 from rmreader.learning.trainer import train
-from rmreader.studies import plots
+from rmreader.studies import paper, plots
 from rmreader.studies.attention import open_network
+from rmreader.studies.kept import read
 from rmreader.studies.runs import Job, curve, finished, train_all
+from rmreader.studies.scores import study_adversarial
 from rmreader.studies.trainings import choose
 
 FAST = ("training.epochs=1", "training.evaluate_every=0.5")
@@ -169,6 +171,59 @@ def test_after_ml_alone_the_first_stage_is_compared_and_not_trained_again(ablati
     assert "| 77.1 | 84.8 | -1.1 | -0.6 |" in table  # row 3 against row 2
 
 
+def test_trainings_are_kept_as_lines_and_attacked_once(
+    ablation: tuple[list[str], Path], adversarial_file: Path, tmp_path: Path
+) -> None:
+    words, out = ablation
+    before, keep = stamps(out), tmp_path / "ablation.jsonl"
+    words = [*words, "--rows", "3,4", "--keep", str(keep)]
+    attacked = ["--addsent", str(adversarial_file), "--addonesent", str(adversarial_file)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    plain = read(keep)
+    assert stamps(out) == before  # nothing is trained again
+    assert sorted(line["row"] for line in plain) == ["dcrl-full", "full", "reattention-false", "scst-full"]
+    assert len({line["setting"] for line in plain}) == 1
+    done = CliRunner().invoke(app, [*words, *attacked])
+    assert done.exit_code == 0, done.output
+    lines = {line["row"]: line for line in read(keep)}
+    for old in plain:
+        assert {key: value for key, value in lines[old["row"]].items() if key in old} == old
+    for name, place in (("full", "ml/full-seed-1"), ("dcrl-full", "second/dcrl-full-seed-1")):
+        end, line = finished(out / place), lines[name]
+        assert end is not None
+        assert (line["dev"], line["held_out"]) == (end["scores"]["dev"], end["scores"]["selection"])
+        assert (line["steps"], line["seed"], line["beside"]) == (end["step"], 1, 2)
+        alone = study_adversarial(adversarial_file, adversarial_file, [str(out / place)], "cpu").data
+        assert line["addsent"] == line["addonesent"] == next(iter(alone["addsent"].values()))
+    assert lines["scst-full"]["recipe"]["training.objective"] == "scst"
+    assert lines["reattention-false"]["recipe"]["network.reattention"] is False
+    assert str(out) not in keep.read_text(encoding="utf-8")  # no place on somebody's machine
+    changed = [{**line, "addsent": {"f1": -1.0, "exact_match": -1.0}} for line in lines.values()]
+    keep.write_text("".join(json.dumps(line) + "\n" for line in changed), encoding="utf-8")
+    CliRunner().invoke(app, [*words, *attacked])
+    assert [line["addsent"]["f1"] for line in read(keep)] == [-1.0] * 4  # what was measured is not measured again
+
+
+def test_a_stopped_study_keeps_what_was_finished(
+    tiny: Any, ablation: tuple[list[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, keep = ablation[1], tmp_path / "lines.jsonl"
+    recipe = load_recipe(out / "ml" / "recipe.yaml")
+    members = [Member(f"full-seed-{seed}", (f"training.seed={seed}",)) for seed in (1, 99)]
+
+    def stopped(*words: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rmreader.studies.runs.train_members", stopped)
+    job = Job(tiny.train, tiny.dev, out, "cpu", keep=keep, about={"study": "ablation"}, attacks={"addsent": tiny.dev})
+    with pytest.raises(KeyboardInterrupt):
+        train_all(job, "ml", recipe, members)
+    (line,) = read(keep)
+    assert (line["row"], line["seed"]) == ("full", 1)
+    assert "addsent" not in line  # that can wait
+
+
 def test_rows_are_chosen_by_number() -> None:
     assert [row.number for row in choose("", False)] == list(range(13))
     assert [row.number for row in choose("9, 5", False)] == [0, 5, 9]
@@ -233,3 +288,46 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
     assert found == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
     drawings = plots.curves({"a": [found], "b": []}, {"dev F1": 0.5})
     assert all(len(content) > 1000 for content in drawings)
+
+
+@pytest.mark.slow
+def test_everything_at_once_makes_the_page_and_continues_where_it_was(
+    tiny: Any, recipe_file: Path, adversarial_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:])
+    words = ["study", "all", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--rows", "1"]
+    words += ["--addsent", str(adversarial_file), "--addonesent", str(adversarial_file), "--out", str(tmp_path)]
+    words += ["--seeds", "1", "--second", "training.epochs=1", "--device", "cpu", "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert len(found) == 5
+    assert all(claim["verdict"] == "cannot be told" for claim in found.values())  # one seed tells nothing
+    names = ["ablation", "adversarial", "attention", "rl", "rounds", "squad"]
+    assert sorted(path.stem for path in (tmp_path / "log").iterdir()) == names
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "What is missing" not in page
+    before, lines = stamps(tmp_path), {path: read(path) for path in (tmp_path / "log").iterdir()}
+    assert len(before) == 4 + 2 + 3
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert stamps(tmp_path) == before
+    assert {path: read(path) for path in (tmp_path / "log").iterdir()} == lines
+    assert CliRunner().invoke(app, ["study", "all", "--out", str(tmp_path)]).exit_code == 2
+
+
+def test_rounds_are_trained_in_every_architecture_there_is_a_setting_for(
+    tiny: Any, recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:])
+    words = ["study", "rounds", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--device", "cpu"]
+    done = CliRunner().invoke(
+        app, [*words, "--out", str(tmp_path), "--seeds", "1", "--keep", str(tmp_path / "k.jsonl")]
+    )
+    assert done.exit_code == 0, done.output
+    assert [(line["row"], line["recipe"]["network.blocks"]) for line in read(tmp_path / "k.jsonl")] == [
+        ("blocks-2-reattention-false", 2),
+        ("blocks-1", 1),
+    ]
+    data = json.loads((tmp_path / "rounds.json").read_text(encoding="utf-8"))["rows"]
+    assert data["3"]["delta_f1"] == pytest.approx(data["3"]["f1"]["mean"] - data["2"]["f1"]["mean"])

@@ -35,6 +35,7 @@ Keep = Annotated[
 Second = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the second stage; may be given again.")
 ]
+Rows = Annotated[str, typer.Option(help="Rows of Table 4, as 1,5,9; all without it. Row 0 is always there.")]
 AddSent = Annotated[Path | None, typer.Option(help="The AddSent file, to score every reader on as well.")]
 AddOneSent = Annotated[Path | None, typer.Option(help="The AddOneSent file, likewise.")]
 Models = Annotated[
@@ -74,7 +75,7 @@ def ablation(
     out: Out,
     words: Words = None,
     seeds: Seeds = 3,
-    rows: Annotated[str, typer.Option(help="Rows of the table, as 1,5,9; all without it. Row 0 is always there.")] = "",
+    rows: Rows = "",
     ml_only: Annotated[
         bool, typer.Option("--ml-only", help="Compare after maximum likelihood alone: cheaper.")
     ] = False,
@@ -207,6 +208,7 @@ def everything(
     addsent: AddSent = None,
     addonesent: AddOneSent = None,
     seeds: Seeds = 3,
+    rows: Rows = "",
     second: Second = None,
     at_once: AtOnce = 4,
     device: Device = None,
@@ -223,7 +225,7 @@ def everything(
         from rmreader.studies.runs import Job
 
         job = Job(train, dev, out, device, at_once, attacks=_attacks(addsent, addonesent))
-        problems = study_all(recipe_of(words), job, seeds, second or ())
+        problems = study_all(recipe_of(words), job, seeds, rows, second or ())
     report = build(kept or out / "log", out, price)
     report.problems.extend(problems)
     _show(report, out, json)

@@ -107,7 +107,7 @@ def claims_table(judged: dict[str, list[Part]]) -> Report:
         measured = [part for part in parts if part.found]
         ours = "; ".join(f"{part.what}: {part.ours}" for part in measured) or "not measured"
         papers = "; ".join(dict.fromkeys(f"{part.papers:+.2f}" for part in parts))
-        rows.append([claim["claim"], together(parts), ours, papers, f"`{claim['command']}`"])
+        rows.append([claim["claim"], together(parts), ours, papers, claim["command"]])
         data[claim["claim"]] = {"verdict": together(parts), "parts": {f"{p.what}, {p.log}": p.ours for p in parts}}
     return report("claims", rows, data)
 

@@ -51,7 +51,7 @@ def keep_report(path: Path | None, report: Report) -> None:
 
 def identity(line: Line) -> tuple[str, ...]:
     """What a line is about; of two with the same, the later one counts."""
-    return line["kind"], *(str(line.get(key)) for key in ("study", "setting", "row", "seed", "readers"))
+    return line["kind"], line["study"], line["row"], *(str(line.get(key)) for key in ("setting", "seed", "readers"))
 
 
 def commit() -> str:

@@ -23,14 +23,14 @@ _BOTH = ("dcrl-reattention-false", "dcrl-full")
 """Table 5's two kinds of readers."""
 
 
-def study_all(recipe: Recipe, job: Job, seeds: int = 3, second: Sequence[str] = ()) -> list[str]:
+def study_all(recipe: Recipe, job: Job, seeds: int = 3, rows: str = "", second: Sequence[str] = ()) -> list[str]:
     """Run every study below ``job.out``, its lines in ``job.out/log``; what failed. Continues where it was stopped."""
 
     def part(name: str, curve: bool = False) -> Job:
         return dataclasses.replace(job, out=job.out / name, keep=job.out / "log" / f"{name}.jsonl", curve=curve)
 
     ablation = part("ablation")
-    problems = study_ablation(recipe, ablation, seeds, second=second).problems
+    problems = study_ablation(recipe, ablation, seeds, rows, second=second).problems
     problems += study_rounds(recipe, part("rounds"), seeds).problems
     first = ablation.out / "ml" / "full-seed-1" / "best"
     if first.is_dir():
@@ -57,7 +57,7 @@ def build(folder: Path, out: Path, price: float = 0.0) -> Report:
     known = groups(folder)
     judged = judge(known)
     there = {group.study for group in known}
-    gaps = [[what, f"`{command}`"] for study, (what, command) in WORDS["kept"].items() if study not in there]
+    gaps = [[what, command] for study, (what, command) in WORDS["kept"].items() if study not in there]
     first = [claims_table(judged), parts_table(judged), _cost(known, price)]
     if gaps:
         first.append(report("missing", gaps, {}))
