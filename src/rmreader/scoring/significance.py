@@ -38,6 +38,11 @@ class Difference:
         return "–" if self.p is None else f"{self.low:+.2f} to {self.high:+.2f}"
 
     @property
+    def ours(self) -> str:
+        """The mean with its interval, as printed."""
+        return f"{self.mean:+.2f} ({self.interval})"
+
+    @property
     def chance(self) -> str:
         """p as it is printed."""
         return "–" if self.p is None else f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"

@@ -49,22 +49,23 @@ def study_attention(
     setting = f"{data.name} {sha256(data)[:10]}, {len(encoded):,} questions"
     shared = {"kind": "attention", "study": "attention", "setting": setting}
     lines: list[Line] = []
-    for reattention, names in ((False, without), (True, with_)):
+    for kind, names in (("without", without), ("with", with_)):
         if names:
-            values, seeds = divergences(names, encoded, device, reattention)
-            about = {**shared, "row": "with" if reattention else "without", "readers": list(names), "seeds": seeds}
-            lines.append({**about, "commit": commit(), "questions": len(encoded), "rows": summed(values)})
+            values, seeds = divergences(names, encoded, device, kind == "with")
+            rows = {}
+            for name, each in values.items():
+                over = spread(each.mean(axis=0))  # over questions, each the mean of its readers
+                rows[name] = {"mean": over.mean, "deviation": over.deviation, "readers": each.mean(axis=1).tolist()}
+            about = {**shared, "row": kind, "readers": [_label(name) for name in names], "seeds": seeds}
+            lines.append({**about, "commit": commit(), "questions": len(encoded), "rows": rows})
     keep(keep_to, lines)
     return attention_table(lines)
 
 
-def summed(values: Values) -> dict[str, dict[str, Any]]:
-    """Of every row the mean, its standard deviation over questions (each its mean over readers), and the readers'."""
-    found = {}
-    for name, each in values.items():
-        over = spread(each.mean(axis=0))
-        found[name] = {"mean": over.mean, "deviation": over.deviation, "readers": each.mean(axis=1).tolist()}
-    return found
+def _label(name: str) -> str:
+    """A reader without the place of its folder on this machine."""
+    parts = [part for part in Path(name).parts if part != "best"]
+    return "/".join(parts[-2:])
 
 
 def attention_table(lines: Sequence[Line]) -> Report:

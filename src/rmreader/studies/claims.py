@@ -31,16 +31,6 @@ class Part(NamedTuple):
     found: Difference | None
     papers: float
 
-    @property
-    def verdict(self) -> str:
-        """One of three."""
-        return verdict(self.found, self.papers)
-
-    @property
-    def ours(self) -> str:
-        """Mean and interval."""
-        return f"{self.found.mean:+.2f} ({self.found.interval})" if self.found else "not measured"
-
 
 def groups(folder: Path) -> list[Group]:
     """The kept lines in a folder's files."""
@@ -95,28 +85,20 @@ def _readers(lines: Sequence[Line], kind: str, names: Sequence[str], sign: int) 
 
 def together(parts: Sequence[Part]) -> str:
     """A claim holds where all that it rests on holds, and does not where any of it does not."""
-    verdicts = {part.verdict for part in parts}
+    verdicts = {verdict(part.found, part.papers) for part in parts}
     return HOLDS if verdicts == {HOLDS} else FAILS if FAILS in verdicts else OPEN
 
 
-def claims_table(judged: dict[str, list[Part]]) -> Report:
-    """Each claim in one line."""
+def claims_table(judged: Mapping[str, Sequence[Part]]) -> Report:
+    """Each claim with its verdict, and below it what it rests on."""
     rows, data = [], {}
     for claim in WORDS["claims"]:
         parts = judged[claim["claim"]]
-        measured = [part for part in parts if part.found]
-        ours = "; ".join(f"{part.what}: {part.ours}" for part in measured) or "not measured"
-        papers = "; ".join(dict.fromkeys(f"{part.papers:+.2f}" for part in parts))
-        rows.append([claim["claim"], together(parts), ours, papers, claim["command"]])
-        data[claim["claim"]] = {"verdict": together(parts), "parts": {f"{p.what}, {p.log}": p.ours for p in parts}}
+        rows.append([claim["claim"], together(parts), "", "", "", "", claim["command"]])
+        data[claim["claim"]] = {"verdict": together(parts), "parts": (told := list[dict[str, Any]]())}
+        for what, log, found, papers in parts:
+            said, ours = (verdict(found, papers), found.ours) if found else (DASH, "not measured")
+            chance, count = (found.chance, found.count) if found else (DASH, 0)
+            rows.append([f"· {what}", said, ours, f"{papers:+.2f}", chance, str(count), log])
+            told.append({"what": what, "log": log, "verdict": said, "ours": ours, "chance": chance, "paper": papers})
     return report("claims", rows, data)
-
-
-def parts_table(judged: dict[str, list[Part]]) -> Report:
-    """Each comparison in one line."""
-    rows = [
-        [claim, part.what, part.ours, f"{part.papers:+.2f}", part.found.chance if part.found else DASH,
-         str(part.found.count if part.found else 0), part.verdict if part.found else DASH, part.log]
-        for claim, parts in judged.items() for part in parts
-    ]  # fmt: skip
-    return report("parts", rows, {})

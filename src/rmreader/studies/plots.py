@@ -18,8 +18,8 @@ from rmreader.studies.report import visible
 
 Curve = Mapping[str, Sequence[Sequence[float]]]
 """By name of the measure: (step, value)."""
-Bars = Mapping[str, Sequence[Sequence[float]]]
-"""By name of the side: a value and half the width of its error bar for each row."""
+Bars = Mapping[str, Sequence[float]]
+"""By row: a value and half the width of its error bar."""
 
 _PANELS = (
     ("selection F1", {"selection F1": "-"}),
@@ -111,35 +111,36 @@ def together(found: Sequence[Sequence[Sequence[float]]]) -> tuple[NDArray[Any], 
     return np.array(shared), np.array([[table[step] for step in shared] for table in tables])
 
 
-def differences(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """ΔF1 of a table's rows with its spread over seeds, beside the paper's where there is one, as SVG."""
-    rows = [row for row in rows if row["delta_f1"] is not None]
-    ours = [row["delta_f1"] for row in rows], [row["gain_f1"]["spread"] or 0.0 for row in rows]
-    papers = [row["paper_gain"] or 0.0 for row in rows], [0.0] * len(rows)
-    printed = any(row["paper_gain"] is not None for row in rows)
-    return _bars([row["name"] for row in rows], {"ours": ours, **({"paper": papers} if printed else {})}, "ΔF1")
+def differences(rows: Iterable[Mapping[str, Any]]) -> bytes | None:
+    """ΔF1 of a table's rows with its spread over seeds, beside the paper's where there is one."""
+    known = [row for row in rows if row["delta_f1"] is not None]
+    ours = {row["name"]: (row["delta_f1"], row["gain_f1"]["spread"] or 0.0) for row in known}
+    papers = {row["name"]: (row["paper_gain"], 0.0) for row in known if row["paper_gain"] is not None}
+    return _bars({"ours": ours, **({"paper": papers} if papers else {})}, "ΔF1")
 
 
-def divergences(rows: Mapping[str, Any], printed: Mapping[str, Any]) -> bytes:
-    """Table 5 as bars with their spread over questions, as SVG."""
-    names = [name for name in printed if rows.get(name)]
-    sides = {}
+def divergences(rows: Mapping[str, Any], printed: Mapping[str, Any]) -> bytes | None:
+    """Table 5 with its spread over questions."""
+    sides: dict[str, Bars] = {}
     for k, kind in enumerate(("without", "with")):
-        ours = [rows[name].get(kind, {"mean": 0.0, "deviation": 0.0}) for name in names]
-        sides[kind] = [one["mean"] for one in ours], [one["deviation"] for one in ours]
-        sides[f"{kind}, paper"] = [printed[name][k][0] for name in names], [printed[name][k][1] for name in names]
-    return _bars(names, sides, "KL divergence")
+        sides[kind] = {name: (row[kind]["mean"], row[kind]["deviation"]) for name, row in rows.items() if kind in row}
+        sides[f"{kind}, paper"] = {name: printed[name][k] for name in sides[kind] if name in printed}
+    return _bars(sides, "KL divergence")
 
 
-def _bars(rows: Sequence[str], sides: Bars, label: str) -> bytes:
+def _bars(sides: Mapping[str, Bars], label: str) -> bytes | None:
+    """Bars with their errors, those of one row together, as SVG; None of none."""
+    rows = list(dict.fromkeys(row for values in sides.values() for row in values))
+    if not rows:
+        return None
     with drawing(size=(8, 1 + 0.16 * len(rows) * (len(sides) + 1))) as (figure, axes):
-        axis, places = axes[0, 0], np.arange(len(rows))
-        for number, (name, (values, errors)) in enumerate(sides.items()):
-            where = places + 0.8 * ((number + 0.5) / len(sides) - 0.5)
-            axis.barh(where, values, 0.7 / len(sides), xerr=errors, label=name, error_kw={"linewidth": 1})
-        axis.set_yticks(places, [visible(row) for row in rows])
+        axis = axes[0, 0]
+        for number, (side, values) in enumerate(sides.items()):
+            where = [rows.index(row) + 0.8 * ((number + 0.5) / len(sides) - 0.5) for row in values]
+            middles, errors = zip(*values.values(), strict=True) if values else ((), ())
+            axis.barh(where, middles, 0.7 / len(sides), xerr=errors, label=side, error_kw={"linewidth": 1})
+        axis.set_yticks(range(len(rows)), [visible(row) for row in rows])
         axis.invert_yaxis()
-        axis.axvline(0, color="grey", linewidth=0.8)
         axis.set_xlabel(label)
         axis.grid(alpha=0.25, axis="x")
         axis.legend(fontsize=8)
