@@ -15,7 +15,7 @@ from rmreader.config import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
-from rmreader.learning.members import Member
+from rmreader.learning.members import Member, train_members
 from rmreader.learning.trainer import train
 from rmreader.studies import paper, plots
 from rmreader.studies.attention import open_network
@@ -205,23 +205,29 @@ def test_trainings_are_kept_as_lines_and_attacked_once(
     assert [line["addsent"]["f1"] for line in read(keep)] == [-1.0] * 4  # what was measured is not measured again
 
 
-def test_a_stopped_study_keeps_what_was_finished(
-    tiny: Any, ablation: tuple[list[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stopped_study_has_kept_what_was_finished(
+    tiny: Any, recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, keep = ablation[1], tmp_path / "lines.jsonl"
-    recipe = load_recipe(out / "ml" / "recipe.yaml")
-    members = [Member(f"full-seed-{seed}", (f"training.seed={seed}",)) for seed in (1, 99)]
+    """Stopped when the first training ends, beside one that would go on for long."""
 
-    def stopped(*words: Any, **more: Any) -> None:
-        raise KeyboardInterrupt
+    def stopped(*words: Any, ended: Any, **more: Any) -> Any:
+        def stop(outcome: Any) -> None:
+            ended(outcome)
+            raise KeyboardInterrupt
+
+        return train_members(*words, ended=stop, **more)
 
     monkeypatch.setattr("rmreader.studies.runs.train_members", stopped)
-    job = Job(tiny.train, tiny.dev, out, "cpu", keep=keep, about={"study": "ablation"}, attacks={"addsent": tiny.dev})
+    members = [Member("full-seed-1", ("training.seed=1",)), Member("full-seed-2", ("training.epochs=9999",))]
+    about = {"study": "ablation", "setting": "x"}
+    keep = tmp_path / "lines.jsonl"
+    job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, about=about, attacks={"addsent": tiny.dev})
     with pytest.raises(KeyboardInterrupt):
-        train_all(job, "ml", recipe, members)
+        train_all(job, "ml", load_recipe(recipe_file), members)
     (line,) = read(keep)
     assert (line["row"], line["seed"]) == ("full", 1)
     assert "addsent" not in line  # that can wait
+    assert (tmp_path / "ml" / "full-seed-2" / "last").is_dir()  # it wrote a checkpoint to continue from
 
 
 def test_rows_are_chosen_by_number() -> None:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,11 +96,13 @@ def train_members(
     at_once: int = 0,
     resume: bool = False,
     share: int = 0,
+    ended: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """Train every member into ``out/NAME``, at most ``at_once`` side by side (0: all), and say how each ended.
 
     Each has at most ``share`` % of the GPU (0: as suits their number); one that finds its share faulty begins again on
     the whole. ``options`` are the words of ``rmreader train`` that all members share: overrides, --train, --dev.
+    ``ended`` is called with each outcome as soon as it is known.
     """
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
@@ -119,6 +121,7 @@ def train_members(
                     elif process.popen.poll() is not None:
                         done.append(process.outcome())
                         del running[process.member.name]
+                        ended(done[-1])
                 show(running, done)
         except BaseException:
             for process in running.values():  # each finishes its step, writes a checkpoint and leaves

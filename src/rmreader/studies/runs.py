@@ -18,7 +18,7 @@ from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.learning.checkpoint import sha256
 from rmreader.learning.log import read_log, say
-from rmreader.learning.members import Member, train_members
+from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.schedule import check
 from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder
@@ -98,24 +98,27 @@ def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -
     check_stage(job, stage, recipe, members)
     folder = job.out / stage
     waiting = [member for member in members if not _complete(folder / member.name)]
-    if done := len(members) - len(waiting):
-        say(f"{folder}: {done} of {len(members)} trainings are finished already.")
+    if earlier := len(members) - len(waiting):
+        say(f"{folder}: {earlier} of {len(members)} trainings are finished already.")
     problems: dict[str, str] = {}
-    stopped = True
-    try:
-        if waiting:
-            folder.mkdir(parents=True, exist_ok=True)
-            save_recipe(recipe, folder / "recipe.yaml")
-            options = ["--train", str(job.train), "--dev", str(job.dev), *(["--curve"] if job.curve else [])]
-            options += ["--device", job.device] if job.device else []
-            outcomes = train_members(folder / "recipe.yaml", recipe, waiting, options, folder, job.at_once, resume=True)
-            problems = {outcome.name: outcome.problem for outcome in outcomes}
-        stopped = False
-    finally:  # what was reached counts, whoever stops the study; attacks can wait
-        ended = [member.name for member in members if _complete(folder / member.name)]
-        beside = min(job.at_once or len(members), len(members))
-        lines = {name: line_of(job, folder / name, beside, {} if stopped else job.attacks) for name in ended}
-        keep(job.keep, list(lines.values()))
+    beside = min(job.at_once or len(members), len(members))
+
+    def ended(outcome: Outcome) -> None:
+        """Keep a training when it ends, whatever becomes of the others; attacks can wait."""
+        if _complete(folder / outcome.name):
+            keep(job.keep, [line_of(job, folder / outcome.name, beside, {})])
+
+    if waiting:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_recipe(recipe, folder / "recipe.yaml")
+        options = ["--train", str(job.train), "--dev", str(job.dev), *(["--curve"] if job.curve else [])]
+        options += ["--device", job.device] if job.device else []
+        path, at_once = folder / "recipe.yaml", job.at_once
+        outcomes = train_members(path, recipe, waiting, options, folder, at_once, resume=True, ended=ended)
+        problems = {outcome.name: outcome.problem for outcome in outcomes}
+    done = [member.name for member in members if _complete(folder / member.name)]
+    lines = {name: line_of(job, folder / name, beside, job.attacks) for name in done}
+    keep(job.keep, list(lines.values()))
     again = "it stopped before its end; give the command again"
     return lines, [f"{stage}/{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
 
