@@ -56,6 +56,17 @@ def identity(line: Line) -> tuple[str, ...]:
 
 def commit() -> str:
     """The commit of this code, with + where it was changed; else ``RMREADER_COMMIT``, or the version."""
-    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
-    told = subprocess.run(git, capture_output=True, check=False).stdout.decode().strip() if shutil.which("git") else ""
+    told = _told("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*")
     return told or os.environ.get("RMREADER_COMMIT") or __version__
+
+
+def device_name(device: str | None) -> str:
+    """What a training ran on, asked without CUDA, since a process that uses it would hold up the end of MPS."""
+    names = "" if device == "cpu" else _told("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return names.partition("\n")[0] or "CPU"
+
+
+def _told(program: str, *words: str) -> str:
+    """What a program prints; nothing where it fails or is absent."""
+    found = shutil.which(program)
+    return subprocess.run([found, *words], capture_output=True, check=False).stdout.decode().strip() if found else ""

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
@@ -22,7 +20,7 @@ from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.schedule import check
 from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder
-from rmreader.studies.kept import Line, commit, identity, keep, read
+from rmreader.studies.kept import Line, commit, device_name, identity, keep, read
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.scores import scored
 
@@ -148,9 +146,9 @@ def line_of(job: Job, folder: Path, beside: int, attacks: Mapping[str, Path]) ->
     for name, path in attacks.items():
         if name not in new:
             dataset = read_squad(path)
-            texts = predictions(load(folder / "best", job.device), dataset, f"{folder.name}: {name}")
+            texts = predictions(load(folder / "best", _fastest(job)), dataset, f"{folder.name}: {name}")
             new[name] = scored(dataset, texts, attacked=True)
-    default, device, told = _flat(Recipe()), pick_device(job.device), [e for e in events if e["event"] == "train"]
+    default, told = _flat(Recipe()), [event for event in events if event["event"] == "train"]
     spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
     seconds = sum((e["step"] - at) * recipe.training.batch_size / e["questions_per_second"] for e, at in spans)
     skip = ("training.seed", "training.init")
@@ -162,12 +160,14 @@ def line_of(job: Job, folder: Path, beside: int, attacks: Mapping[str, Path]) ->
         "seconds": round(seconds, 1),
         **({"curve": curve(events)} if job.curve else {}),
     }
-    here = {
-        "commit": commit(),
-        "beside": beside,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-    }
+    here = {"commit": commit(), "beside": beside, "device": device_name(job.device)}
     return {**line, **new, **{key: known.get(key) or value for key, value in here.items()}}  # as when it was trained
+
+
+def _fastest(job: Job) -> str | None:
+    """The device to read on: the one that was given, or the GPU where there is one; else as ``evaluate`` reads."""
+    device = pick_device(job.device)
+    return str(device) if device.type == "cuda" else job.device
 
 
 def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:

@@ -65,7 +65,8 @@ def ablation_table(lines: Sequence[Line], chosen: Sequence[paper.Ablation], name
         label = f"({row.number}) {row.name}" if row.number else row.name
         cells, data[row.number] = fill(lines, Row(label, slug, base, row.score, gain))
         rows.append(cells)
-    return report(name, rows, {"ml_only": ml_only, "rows": data})
+    counts = ", ".join(f"{row.model} {row.interactive} + {row.self_aligning}" for row in paper.TABLE_1)
+    return report(name, rows, {"ml_only": ml_only, "rows": data}, counts=counts)
 
 
 def rl_table(lines: Sequence[Line]) -> Report:
