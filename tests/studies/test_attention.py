@@ -200,6 +200,8 @@ def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(with_:
     assert json.loads(done.stdout)["question"] == question
     assert json.loads(done.stdout)["answer"] in passage
     assert CliRunner().invoke(app, [*words, "--question", "Who?"]).exit_code == 2
+    done = CliRunner().invoke(app, [*words, "--model", ",".join(with_)])
+    assert (done.exit_code, "give one reader" in done.stderr) == (1, True)
     (tmp_path / "utf16.txt").write_text("Ada made a bridge.", encoding="utf-16")
     done = CliRunner().invoke(app, [*words, "--question", "Who?", "--passage", str(tmp_path / "utf16.txt")])
     assert (done.exit_code, done.stdout) == (1, "")

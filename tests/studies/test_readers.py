@@ -75,10 +75,11 @@ def test_study_squad_and_evaluate_print_the_same_scores(tiny: Any, folders: list
         paragraph["context"] += " " + context
     data = tmp_path / "long.json"
     data.write_text(json.dumps(long), encoding="utf-8")
+    both = ",".join(folders[:2])
     done = CliRunner().invoke(app, ["study", "squad", "--dev", str(data), *folders, "--json"])
     assert done.exit_code == 0, done.output
-    ours = json.loads(done.stdout)["dev"]
-    for name, model in [*((folder, folder) for folder in folders), ("ensemble", ",".join(folders))]:
+    ours = json.loads(done.stdout)["dev"] | study_squad(data, [both]).data["dev"]
+    for name, model in [*((one, one) for one in (*folders, both)), ("ensemble", ",".join(folders))]:
         done = CliRunner().invoke(app, ["evaluate", str(data), "--model", model, "--json"])
         theirs = json.loads(done.stdout)
         assert (ours[name]["exact_match"], ours[name]["f1"]) == (theirs["exact_match"], theirs["f1"])

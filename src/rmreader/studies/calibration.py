@@ -12,11 +12,10 @@ import numpy as np
 from rmreader.console import progress
 from rmreader.errors import UserError
 from rmreader.reading.answering.calibrate import questions_of
-from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error, expected_share, log_loss, reliability
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies import plots
-from rmreader.studies.readers import folders_once
+from rmreader.studies.readers import load, refuse_twice
 from rmreader.studies.report import Report, report
 
 
@@ -26,8 +25,9 @@ def study_calibration(models: Sequence[str], data: Path, out: Path | None = None
     labels = names if len(set(names)) == len(names) else [f"{k}-{name}" for k, name in enumerate(names, 1)]
     rows: list[tuple[str, ...]] = []
     made = report("calibration", rows, {}, file=data.name)
-    for model, label, folders in zip(models, labels, folders_once(models), strict=True):
-        found, confidences = judge(model, folders, data)
+    refuse_twice(models)
+    for model, label in zip(models, labels, strict=True):
+        found, confidences = judge(model, data)
         made.data[model] = found
         for stage in confidences:
             one = found[stage]
@@ -41,11 +41,11 @@ def study_calibration(models: Sequence[str], data: Path, out: Path | None = None
     return made
 
 
-def judge(model: str, folders: Sequence[Path], data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Ask a reader, or an ensemble of several folders, everything in a file: what its confidences are worth, and the
+def judge(model: str, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ask a reader or an ensemble everything in a file: what its confidences are worth, and the
     confidences themselves, at temperature 1 and at its own."""
     known = list(questions_of(data))
-    reader = Reader.load(",".join(map(str, folders)))
+    reader = load(model)
     temperatures, rows, scores = {"before": 1.0, "after": reader.temperature}, [], []
     with progress(f"{model}: {data.name}", total=len(known)) as advance:
         found = reader.spreads((question, passage) for question, passage, _ in known)

@@ -11,6 +11,7 @@ import numpy as np
 
 from rmreader.errors import UserError
 from rmreader.files import write_whole
+from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Pair
 from rmreader.scoring.attention import Moved, moved
@@ -32,6 +33,8 @@ def study_figure(question: str, passage: str, model: str, out: Path, device: str
     if not asked or not read:
         raise UserError("the question or the passage has no word; give both.")
     reader = load(model, device)
+    if isinstance(reader, Ensemble):
+        raise UserError(f"{model}: an ensemble has no attention of its own to draw; give one reader.")
     answer = reader.ask(question, passage)[0]
     data: dict[str, dict[str, list[list[str]]]] = {"moved": {}}
     rows: list[list[str]] = []

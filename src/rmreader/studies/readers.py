@@ -11,6 +11,7 @@ from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
 from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Engine, Pair, Scores
 from rmreader.text.lexicon import Lexicon
@@ -22,19 +23,23 @@ def reader_folder(name_or_path: str | Path) -> Path:
     return best if (best / MANIFEST).is_file() else find(name_or_path)
 
 
-def folders_once(models: Sequence[str | Path]) -> list[list[Path]]:
-    """The folder of each reader, or the folders of an ensemble named with commas; refused where two are the same."""
-    folders = [[reader_folder(name) for name in reader_names(model)] for model in models]
-    if len({tuple(path.resolve() for path in paths) for paths in folders}) < len(models):
+def refuse_twice(models: Sequence[str | Path]) -> None:
+    """Refuse a reader that is given twice, by whatever names."""
+    if len({tuple(folder.resolve() for folder in _folders(model)) for model in models}) < len(models):
         raise UserError("a reader is given twice; name each once.")
-    return folders
 
 
-def load(name_or_path: str | Path, device: str | None = None) -> Reader:
-    """A reader as ``evaluate`` loads it; with a device, its network in torch there."""
-    folder = reader_folder(name_or_path)
-    if device is None:
-        return Reader.load(folder)
+def _folders(model: str | Path) -> list[Path]:
+    return [reader_folder(name) for name in reader_names(model)]
+
+
+def load(model: str | Path, device: str | None = None) -> Reader:
+    """A reader, or with commas an ensemble, as ``evaluate`` loads it; with a device, its network in torch there."""
+    readers = [Reader.load(folder) if device is None else _in_torch(folder, device) for folder in _folders(model)]
+    return readers[0] if len(readers) == 1 else Ensemble(readers)
+
+
+def _in_torch(folder: Path, device: str) -> Reader:
     from rmreader.learning.engine import TorchEngine
     from rmreader.learning.setup import pick_device
 

@@ -24,10 +24,14 @@ from rmreader.studies.kept import Line, commit, device_name, identity, keep, rea
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.scores import scored
 
-SECOND_STAGE = [
-    *("training.rate=1e-4", "training.warmup=0", "training.schedule=halve", "training.patience=1000"),
-    *("training.epochs=4", "training.evaluate_every=0.5"),
-]
+SECOND_STAGE = (
+    "training.rate=1e-4",
+    "training.warmup=0",
+    "training.schedule=halve",
+    "training.patience=1000",
+    "training.epochs=4",
+    "training.evaluate_every=0.5",
+)
 """How training continues after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
 ends a run early, so that all objectives get the same budget."""
 MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")

@@ -14,7 +14,7 @@ from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
 from rmreader.studies import paper
-from rmreader.studies.readers import Once, folders_once, load, predictions
+from rmreader.studies.readers import Once, load, predictions, refuse_twice
 from rmreader.studies.report import DASH, Report, report, shown, summary
 
 Scored = dict[str, dict[str, float]]
@@ -66,7 +66,8 @@ def _ask(
     for stem, dataset in sets.items():
         if next(dataset.questions(), None) is None:
             raise UserError(f"{data[stem]}: holds no question, so there is nothing to score; give other data.")
-    readers = [load(folders[0], device) for folders in folders_once(models)]
+    refuse_twice(models)
+    readers = [load(model, device) for model in models]
     for reader in readers:
         reader.engine = Once(reader.engine)
     names = ["./ensemble" if model == "ensemble" else str(model) for model in models]  # that row is all of them
