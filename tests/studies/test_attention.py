@@ -205,4 +205,4 @@ def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(with_:
     (tmp_path / "utf16.txt").write_text("Ada made a bridge.", encoding="utf-16")
     done = CliRunner().invoke(app, [*words, "--question", "Who?", "--passage", str(tmp_path / "utf16.txt")])
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "utf16.txt: not UTF-8 text (at byte 0)" in done.stderr
+    assert "utf16.txt: this is text in UTF-16, not plain text" in done.stderr

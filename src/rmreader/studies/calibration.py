@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rmreader.console import progress
 from rmreader.errors import UserError
+from rmreader.reading.answering.answers import text_of
 from rmreader.reading.answering.calibrate import questions_of
-from rmreader.scoring.calibration import expected_calibration_error, expected_share, log_loss, reliability
+from rmreader.scoring.calibration import expected_calibration_error, log_loss, reliability
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies import plots
 from rmreader.studies.readers import load, refuse_twice
@@ -44,16 +44,13 @@ def study_calibration(models: Sequence[str], data: Path, out: Path | None = None
 def judge(model: str, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ask a reader or an ensemble everything in a file: what its confidences are worth, and the
     confidences themselves, at temperature 1 and at its own."""
-    known = list(questions_of(data))
     reader = load(model)
     temperatures, rows, scores = {"before": 1.0, "after": reader.temperature}, [], []
-    with progress(f"{model}: {data.name}", total=len(known)) as advance:
-        found = reader.spreads((question, passage) for question, passage, _ in known)
-        for (_, _, references), (text, spans, shares) in zip(known, found, strict=True):
-            if len(spans):
-                rows.append([expected_share(spans, shares, temperature) for temperature in temperatures.values()])
-                scores.append((f1(text, references), exact_match(text, references)))
-            advance(1)
+    for asked in reader.read(questions_of(data)):
+        if asked.confidence is not None:
+            rows.append([asked.confidence(temperature) for temperature in temperatures.values()])
+            text, references = text_of(asked.answers(1)), asked.row.references
+            scores.append((f1(text, references), exact_match(text, references)))
     if not rows:
         raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
     confidences = dict(zip(temperatures, np.array(rows).T, strict=True))

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import tee
 from pathlib import Path
 
-from rmreader.console import progress
 from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
-from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.answers import Answer, text_of
 from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Engine, Pair, Scores
@@ -47,20 +46,14 @@ def _in_torch(folder: Path, device: str) -> Reader:
     return Reader(opened, TorchEngine(opened, Lexicon.load(opened.path), str(pick_device(device))))
 
 
-def answers(reader: Reader, dataset: Dataset, what: str = "reading") -> dict[str, Answer | None]:
+def answers(reader: Reader, dataset: Dataset) -> dict[str, Answer | None]:
     """The best answer to every question by id; None where there is nothing to read."""
-    questions, best = list(dataset.questions()), {}
-    found = reader.ask_many((question.text, paragraph.context) for paragraph, question in questions)
-    with progress(what, total=len(questions), unit="questions") as advance:
-        for (_, question), several in zip(questions, found, strict=True):
-            best[question.id] = several[0] if several else None
-            advance(1)
-    return best
+    return {row.id: found[0] if found else None for row, found in reader.predict(dataset)}
 
 
-def predictions(reader: Reader, dataset: Dataset, what: str = "reading") -> dict[str, str]:
+def predictions(reader: Reader, dataset: Dataset) -> dict[str, str]:
     """The text of the best answer to every question by id, as official files of predictions have it."""
-    return {id: best.text if best else "" for id, best in answers(reader, dataset, what).items()}
+    return {row.id: text_of(found) for row, found in reader.predict(dataset)}
 
 
 class Once:

@@ -150,7 +150,7 @@ def line_of(job: Job, folder: Path, beside: int, attacks: Mapping[str, Path]) ->
     for name, path in attacks.items():
         if name not in new:
             dataset = read_squad(path)
-            texts = predictions(load(folder / "best", _fastest(job)), dataset, f"{folder.name}: {name}")
+            texts = predictions(load(folder / "best", _fastest(job)), dataset)
             new[name] = scored(dataset, texts, attacked=True)
     default, told = _flat(Recipe()), [event for event in events if event["event"] == "train"]
     spans = zip(told, [0, *(event["step"] for event in told)], strict=False)

@@ -76,7 +76,7 @@ def _ask(
     files = []
     for stem, dataset in sets.items():
         for place, (name, reader) in enumerate(everyone.items(), 1):
-            texts = predictions(reader, dataset, Path(name).name)
+            texts = predictions(reader, dataset)
             found[stem][name] = scored(dataset, texts, attacked)
             if out is not None:
                 files.append(out / f"{stem}-{name if name == 'ensemble' else f'reader-{place}'}.json")
