@@ -104,7 +104,7 @@ def request(pair: Pair) -> bytes:
     """One call of /v1/answer as bytes on the wire."""
     body = json.dumps({"question": pair[0], "passage": pair[1]}).encode()
     head = (
-        f"POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        f"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

@@ -281,6 +281,12 @@ def field_ranges(cls: type) -> dict[str, str]:
     return {name: str(hint.__metadata__[0]) for name, hint in numbers.items() if typing.get_origin(hint) is Annotated}
 
 
+def check_settings(settings: Any, where: str) -> None:
+    """Hold an instance of a dataclass that was not read from a file to the types and ranges of its fields."""
+    for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
+        _coerce(hint, getattr(settings, name), f"{where} {name}")
+
+
 def _twice(root: Any) -> str | None:
     """A key that stands twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
     import yaml

@@ -89,7 +89,7 @@ def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE) -> It
         assert not thread.is_alive()
 
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        yield Running(url, app.state.batcher, client, stop, lambda: len(server.server_state.connections))
+        yield Running(url, app.batcher, client, stop, lambda: len(server.server_state.connections))
     stop()
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from rmreader.errors import UserError
 from rmreader.scoring.squad import f1
+from rmreader.serving.cost import weigh
 from rmreader.serving.settings import Settings
 
 
@@ -234,7 +235,7 @@ def test_413_for_a_chunked_body_that_never_said_how_long_it_is(start: Any) -> No
     assert "5,000 bytes" in error(server.client.post("/v1/answer", content=endless(8)), 413, "too_large")
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:  # far beyond: cut off
         raw.settimeout(10)
-        raw.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        raw.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         for _ in range(42):
             raw.sendall(b"3e8\r\n" + b"[" * 1000 + b"\r\n")
         answer = raw.recv(4096)
@@ -246,7 +247,7 @@ def test_413_at_once_for_an_announced_length_out_of_all_proportion(start: Any) -
     server = start(max_body=5000)
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:
         raw.settimeout(10)
-        raw.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n[")
+        raw.sendall(b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n[")
         assert raw.recv(4096).startswith(b"HTTP/1.1 413")
 
 
@@ -254,7 +255,7 @@ def test_408_for_a_body_that_does_not_arrive(start: Any) -> None:
     server = start(deadline=0.3)
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:
         raw.settimeout(10)
-        raw.sendall(b'POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"question')
+        raw.sendall(b'POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{"question')
         answer = b"".join(iter(lambda: raw.recv(4096), b""))  # until the server hangs up
         assert answer.startswith(b"HTTP/1.1 408")
         assert b"slow_request" in answer
@@ -285,7 +286,7 @@ def test_503_where_what_waits_already_would_outlast_the_deadline(
     server = start(held, deadline=120.0, batch=1)  # of which half may be promised
     ask = {"question": "Who?", "passage": passage}
     batcher = server.batcher
-    batcher._seconds, batcher._characters = 25.0, len(passage)  # as if it had met a slow hour: 25 seconds a question
+    batcher._seconds, batcher._tokens = 25.0, weigh("Who?", passage)  # as if it took 25 seconds for each
     with ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(server.post, "/v1/answer", ask) for _ in range(8)]
         until(lambda: any(future.done() for future in futures))

@@ -93,13 +93,13 @@ def test_other_content_types_are_no_500(server: Any, kind: str) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n",
-        b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-length: many\r\n\r\n",
-        b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"GET /%00%ff%f0 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
-        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: -5\r\n\r\n",
+        b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: many\r\n\r\n",
+        b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /%00%ff%f0 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+        b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
     ],
 )
 def test_broken_http_is_refused_and_the_server_lives_on(server: Any, head: bytes) -> None:
@@ -114,7 +114,7 @@ def test_broken_http_is_refused_and_the_server_lives_on(server: Any, head: bytes
 def test_a_client_that_leaves_half_way_harms_nobody(server: Any) -> None:
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:
-            raw.sendall(b'POST /v1/answer HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"quest')
+            raw.sendall(b'POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{"quest')
     assert server.post("/v1/answer", GOOD).status_code == 200
 
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take, weigh
+from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take
+from rmreader.serving.cost import weigh
 from rmreader.serving.settings import Settings
 
 
@@ -182,7 +183,7 @@ def test_what_cannot_be_in_time_is_refused_but_never_a_lone_question(held: Any, 
 
     async def main() -> None:
         async with Batcher(held, Settings(deadline=100.0)).running() as batcher:
-            batcher._seconds, batcher._characters = 120.0, weigh("Who?", passage)  # as if each took 120 seconds
+            batcher._seconds, batcher._tokens = 120.0, weigh("Who?", passage)  # as if each took 120 seconds
             with pytest.raises(Full):
                 await batcher.ask([one] * 3)
             assert batcher.expected_wait() == 0
@@ -201,7 +202,7 @@ def test_what_cannot_be_in_time_is_refused_but_never_a_lone_question(held: Any, 
 def test_a_misjudged_pace_does_not_refuse_a_list_for_ever(reader: Any, passage: str) -> None:
     async def main() -> int:
         async with Batcher(reader, Settings()).running() as batcher:
-            batcher._seconds, batcher._characters = 100.0, weigh("Who?", passage)  # as if it had once stood still
+            batcher._seconds, batcher._tokens = 100.0, weigh("Who?", passage)  # as if it had once stood still
             for refused in range(100):
                 with contextlib.suppress(Full):
                     await batcher.ask([("Who?", passage, 1)] * 4)
@@ -343,5 +344,6 @@ def test_the_wait_is_judged_by_what_reading_took(held: Any, passage: str) -> Non
 
     unknown, one, *more = asyncio.run(main())
     assert unknown == 0
-    assert one >= 0.3 * len(passage) / (PRIOR + 2 * len(passage))  # a first batch is taken with a grain of salt
+    size = weigh("Who?", passage)
+    assert one >= 0.3 * size / (PRIOR + 2 * size)  # a first batch is taken with a grain of salt
     assert more == pytest.approx([2 * one, 3 * one])

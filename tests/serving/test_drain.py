@@ -19,6 +19,7 @@ import pytest
 
 from rmreader.config import field_help
 from rmreader.errors import UserError
+from rmreader.serving.logs import KEPT
 from rmreader.serving.server import listen
 from rmreader.serving.settings import Settings
 
@@ -116,23 +117,34 @@ def test_it_turns_unready_before_the_door_closes(launch: Callable[..., Process],
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes as small as one likes")
-def test_a_signal_in_the_middle_of_a_line_of_the_log_is_not_lost(
-    launch: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("read_again", [True, False])
+def test_a_log_that_nobody_reads_stops_neither_the_server_nor_its_end(
+    launch: Callable[..., Process], monkeypatch: pytest.MonkeyPatch, read_again: bool
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     server = launch()
     fcntl.fcntl(server.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
-
-    def ask_on() -> None:
-        for _ in range(1000):
-            httpx.get(f"{server.url}/livez", trust_env=False, timeout=1)
-
-    with pytest.raises(httpx.TimeoutException):  # nobody has read the log for so long that it has to wait
-        ask_on()
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client:
+        for _ in range(KEPT + 500):  # far more lines than the pipe holds, or the server keeps
+            assert client.get("/livez").status_code == 200
     server.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)  # the signal has come, and the line is not yet written
+    if not read_again:
+        assert server.process.wait(20) == 0
+        return
+    time.sleep(0.3)  # the signal has come, and the line before it is not yet written
     assert server.end() == 0
-    assert [line["event"] for line in server.lines if line["event"] != "request"] == ["serving", "draining", "stopped"]
+    events = [line["event"] for line in server.lines]
+    assert [event for event in events if event != "request"] == ["serving", "log_dropped", "draining", "stopped"]
+    dropped = next(line for line in server.lines if line["event"] == "log_dropped")
+    assert dropped["lines"] + events.count("request") == KEPT + 500  # each is there, or counted
+
+
+def test_sighup_drains_too(launch: Callable[..., Process]) -> None:
+    server = launch()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.end() == 0
+    events = [(line["event"], line.get("signal")) for line in server.lines]
+    assert events[-2:] == [("draining", "SIGHUP"), ("stopped", None)]
 
 
 def test_ctrl_c_on_an_idle_server_ends_it_at_once(launch: Callable[..., Process]) -> None:

@@ -11,31 +11,39 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.read import Model
-from rmreader.config import field_help
-from rmreader.serving.settings import Settings
+
+_AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
-def serve(model: Model = "small", **settings: Any) -> None:
+@app.command("serve", context_settings=_AS_THEY_ARE, add_help_option=False)
+def _serve(context: typer.Context) -> None:
     """Serve a reader: the web page at /, the API under /v1. SIGTERM or Ctrl-C ends it in order."""
-    from rmreader.serving.server import serve as run
+    # The options are made from the server's settings, which every other command can do without.
+    command = _command()
+    with command.make_context("serve", context.args, parent=context.parent) as own:
+        command.invoke(own)
 
-    run(model, Settings(**settings))
 
+def _command() -> Any:
+    """The command with one option for each field of the settings, and the field's help."""
+    from rmreader.config import field_help
+    from rmreader.serving.settings import Settings
 
-def _options() -> list[inspect.Parameter]:
-    """One option for each field of the settings, with the field's help."""
+    def serve(model: Model = "small", **settings: Any) -> None:
+        from rmreader.serving.server import serve as run
+
+        run(model, Settings(**settings))
+
     helps, types = field_help(Settings), typing.get_type_hints(Settings)
-    options = []
+    parameters = [inspect.signature(serve, eval_str=True).parameters["model"]]
     for field in dataclasses.fields(Settings):
         variable = "RMREADER_API_KEY" if field.name == "api_key" else None
         option = typer.Option(field.default, help=helps[field.name], envvar=variable)
         keyword = inspect.Parameter.KEYWORD_ONLY
-        options.append(inspect.Parameter(field.name, keyword, default=option, annotation=types[field.name]))
-    return options
-
-
-_model = inspect.signature(serve, eval_str=True).parameters["model"]
-_signature = inspect.Signature([_model, *_options()])
-serve.__signature__ = _signature  # type: ignore[attr-defined]
-serve.__annotations__ = {name: parameter.annotation for name, parameter in _signature.parameters.items()}
-app.command()(serve)
+        parameters.append(inspect.Parameter(field.name, keyword, default=option, annotation=types[field.name]))
+    serve.__doc__ = _serve.__doc__
+    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    own = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]}, add_completion=False)
+    own.command()(serve)
+    return typer.main.get_command(own)

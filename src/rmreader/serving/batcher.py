@@ -3,6 +3,10 @@
 The event loop never runs the network. While questions are read, arrivals queue up, and when the reader asks for more
 they join those it is still busy with: batches grow with the load by themselves, no processor waits for the end of one,
 and a lone question is never held back.
+
+Nobody can keep the reader to himself. It reads in rounds, and in every round each call has its turn, which is a
+``SLICE`` at most: a long passage is read a few windows at a time, a long list a few questions at a time, and whoever
+comes meanwhile is in the next round. What nobody waits for any more is dropped, between two slices too.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +22,16 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rmreader.serving.cost import weigh, window_cost
 from rmreader.serving.settings import Settings
 
 if TYPE_CHECKING:
     from rmreader.reading.answering.reader import Answer, Explanation
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
-PRIOR, LATELY = 20_000.0, 100_000.0  # characters: of a reader not yet seen at work, and how far back pace is judged
+PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged
 DOUBT = 0.9  # what is left of the estimated pace each time that an idle server refuses a list
-FIXED_COST = 200  # characters that a question costs the reader on top of its own length
+SLICE = 3_000  # tokens that one call may have read before the others have their turn
 
 
 class Asks(Protocol):
@@ -35,6 +41,11 @@ class Asks(Protocol):
         self, pairs: Iterable[tuple[str, str]], *, top: int = 1, batch_size: int = 32
     ) -> Iterator[list[Answer]]:
         """Answers to (question, passage) pairs, in order."""
+
+    def ask_in_parts(
+        self, question: str, passage: str, *, top: int = 1, windows: int = 8
+    ) -> Iterator[list[Answer] | None]:
+        """Answers to one question, after as many Nones as it takes to read so many windows at a time."""
 
     def explain(self, question: str, passage: str) -> Explanation:
         """The attention of every round."""
@@ -56,8 +67,20 @@ class Job:
     passage: str
     top: int
     finish: Callable[[Explanation], Any] | None  # set: explain, and run this on the result in the worker thread
-    size: int  # 0: skipped
+    size: int  # tokens left to read; 0: skipped
     future: asyncio.Future[Any]
+    turn: int = 0  # the round in which it is read, or its next part
+    parts: Iterator[list[Answer] | None] | None = None  # the reading of a long passage, once begun
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is read by itself: explanations, and long passages part by part."""
+        return self.finish is not None or self.parts is not None or self.size > SLICE
+
+    @property
+    def slice(self) -> int:
+        """How much of it is read in one turn."""
+        return self.size if self.finish is not None else min(self.size, SLICE)
 
 
 class Batcher:
@@ -67,11 +90,12 @@ class Batcher:
         self, reader: Asks, settings: Settings, observe: Callable[[int, float], None] = lambda size, seconds: None
     ) -> None:
         self.reader, self.settings, self.observe = reader, settings, observe
-        self.pending: list[Job] = []  # in order of arrival
+        self.pending: list[Job] = []  # in order of their turns, and within a round of arrival
         self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
         self._running: list[Job] = []  # in the order in which they are read
         self._since = 0.0  # when the pace was last judged
-        self._seconds, self._characters = 0.0, PRIOR  # spent on what was read lately; nothing is refused on a whim
+        self._round = 0  # that is being read
+        self._seconds, self._tokens = 0.0, PRIOR  # spent on what was read lately; nothing is refused on a whim
         self._wanted = 1  # how many questions the next batch waits for
         self._ripe = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -93,18 +117,24 @@ class Batcher:
         """Whether questions are being read at all."""
         return self._task is not None and not self._task.done()
 
-    def expected_wait(self) -> float:
-        """Seconds until everything accepted so far is read, judged by the batches read before."""
-        return self._seconds / self._characters * sum(job.size for job in self.pending + self._running)
+    def expected_wait(self, size: float = math.inf) -> float:
+        """Seconds until everything accepted so far is read, or all that comes before the end of a call of this size.
 
-    def check_room(self, count: int = 1, size: int = 0) -> None:
+        Judged by the batches read before.
+        """
+        last = self._round + 1 + size / SLICE  # the round in which it ends
+        jobs = [job for job in self.pending + self._running if job.turn <= last]
+        before = sum(min(job.size, (last - job.turn + 1) * SLICE) for job in jobs)
+        return self._seconds / self._tokens * before
+
+    def check_room(self, count: int = 1, size: int = 1) -> None:
         """Raise ``Full`` where ``count`` more questions, of this size in all, overfill the queue or cannot be in time.
 
         A question that would be alone is always read: the pace may be misjudged, and only reading can correct it.
         """
-        wait, deadline = self.expected_wait(), self.settings.deadline
+        wait, deadline = self.expected_wait(size), self.settings.deadline
         idle = not self.pending and not self._running
-        late = wait + self._seconds / self._characters * size > deadline and not (idle and count == 1)
+        late = wait + self._seconds / self._tokens * size > deadline and not (idle and count == 1)
         if late and idle:  # for the same reason a list is not refused for ever
             self._seconds *= DOUBT
         if len(self.pending) + count > self.settings.queue or wait > RESERVE * deadline or late:
@@ -112,24 +142,36 @@ class Batcher:
 
     async def ask(self, questions: Sequence[tuple[str, str, int]]) -> list[list[Answer]]:
         """Answers to (question, passage, top) triples: all of them accepted, or none."""
-        self.check_room(len(questions), sum(weigh(question, passage) for question, passage, _ in questions))
-        jobs = [self._enqueue(question, passage, top, None) for question, passage, top in questions]
-        return [list(answers) for answers in await self._results(jobs)]
+        return [list(answers) for answers in await self._results([self._job(*one, None) for one in questions])]
 
     async def explain(self, question: str, passage: str, finish: Callable[[Explanation], Any]) -> Any:
         """``finish(explanation)``, both computed in the worker thread."""
-        self.check_room(1, weigh(question, passage))
-        return (await self._results([self._enqueue(question, passage, 1, finish)]))[0]
+        return (await self._results([self._job(question, passage, 1, finish)]))[0]
 
-    def _enqueue(self, question: str, passage: str, top: int, finish: Callable[[Explanation], Any] | None) -> Job:
+    def _job(self, question: str, passage: str, top: int, finish: Callable[[Explanation], Any] | None) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        job = Job(question, passage, top, finish, weigh(question, passage), future)
-        self.pending.append(job)
+        return Job(question, passage, top, finish, weigh(question, passage), future)
+
+    def _line_up(self, job: Job, spent: int = 0) -> None:
+        """In the next round, or later where so much of the same call comes before it."""
+        job.turn = self._round + 1 + spent // SLICE
+        insort(self.pending, job, key=lambda job: job.turn)
         if len(self.pending) >= self._wanted:
             self._ripe.set()
-        return job
+
+    def _take(self, count: int, tokens: int) -> list[Job]:
+        """The next batch, from here on counted as being read."""
+        taken = take(self.pending, count, tokens)
+        self._round = max(self._round, max(job.turn for job in taken))
+        self._running += taken
+        return taken
 
     async def _results(self, jobs: list[Job]) -> list[Any]:
+        self.check_room(len(jobs), sum(job.size for job in jobs))
+        spent = 0
+        for job in jobs:
+            self._line_up(job, spent)
+            spent += job.size
         try:
             return [await job.future for job in jobs]
         except BaseException:  # past its deadline, its asker gone, or an item failed: what has not begun is dropped
@@ -147,11 +189,14 @@ class Batcher:
             if not self.pending:  # dropped while waiting
                 continue
             self._since = perf_counter()
-            self._running = take(self.pending, self.settings.batch, self.settings.batch_characters)
+            first, *others = self._take(self.settings.batch, self.settings.batch_tokens)
             try:
-                await loop.run_in_executor(self._pool, self._work, deque(self._running), loop)
+                await loop.run_in_executor(self._pool, self._work, deque([first, *others]), loop)
             finally:  # told to stop just as the last answer went out: these count too
                 self._wanted = min(max(self._account(0), len(self.pending)), self.settings.batch)
+            if first.parts is not None and not first.future.done():
+                first.size = max(1, first.size - first.slice)
+                self._line_up(first)
 
     def _work(self, jobs: deque[Job], loop: asyncio.AbstractEventLoop) -> None:
         """Read, in the worker thread; every answer goes to its asker as soon as it is there."""
@@ -163,30 +208,30 @@ class Batcher:
             return joined.result(60)  # lest this thread outlive a loop that was stopped by force
 
         for job, result in results(self.reader, jobs, self.settings.batch, more):
-            loop.call_soon_threadsafe(settle, job.future, result)
+            if result is not None:  # of a long passage there may be more to read
+                loop.call_soon_threadsafe(settle, job.future, result)
 
     async def _join(self, reading: list[Job], top: int) -> list[Job]:
         """What may join those being read, so that the reader need not stand still between batches."""
         count = self.settings.batch - len(reading)
-        characters = self.settings.batch_characters - sum(job.size for job in reading)
+        tokens = self.settings.batch_tokens - sum(job.size for job in reading)
         ahead = self.pending[: max(1, count)]
-        if count < 1 or not ahead or not self.alive or ahead[0].size > characters or ahead[0].finish is not None:
+        if count < 1 or not ahead or not self.alive or ahead[0].size > tokens or ahead[0].alone:
             return []
         if any(job.top > top for job in ahead):
             return []
         self._account(len(reading))
-        self._running += (joined := take(self.pending, count, characters))
-        return joined
+        return self._take(count, tokens)
 
     def _account(self, left: int) -> int:
         """Judge the pace by the questions read since the last time, all but ``left``; how many these are."""
         done = len(self._running) - left
         if not done:
             return 0
-        sizes, now = [job.size for job in self._running[:done] if job.size], perf_counter()
+        sizes, now = [job.slice for job in self._running[:done] if job.size], perf_counter()
         size, seconds, self._since = sum(sizes), now - self._since, now
         fade = LATELY / (LATELY + size)
-        self._seconds, self._characters = self._seconds * fade + seconds, self._characters * fade + size
+        self._seconds, self._tokens = self._seconds * fade + seconds, self._tokens * fade + size
         del self._running[:done]
         if sizes:
             self.observe(len(sizes), seconds)
@@ -204,17 +249,12 @@ class Batcher:
             await self._ripe.wait()
 
 
-def weigh(question: str, passage: str) -> int:
-    """What a question costs the reader, in characters."""
-    return len(question) + len(passage) + FIXED_COST
-
-
-def take(pending: list[Job], count: int, characters: int) -> list[Job]:
-    """Remove the next batch, in order of arrival; within it the short come first, and like stands beside like."""
+def take(pending: list[Job], count: int, tokens: int) -> list[Job]:
+    """Remove the next batch, in order; within it the short come first, and like stands beside like."""
     size = 0
     for place, job in enumerate(pending):
         size += job.size
-        if place and (place == count or size > characters or job.finish is not None or pending[0].finish is not None):
+        if place and (place == count or size > tokens or job.alone or pending[0].alone):
             break
     else:
         place = len(pending)
@@ -242,8 +282,15 @@ def read(reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[
 
     Questions that nobody waits for any more when their turn comes are skipped, with an empty list for a result.
     """
-    if jobs[0].finish is not None:
-        yield jobs[0].finish(reader.explain(jobs[0].question, jobs[0].passage))
+    first = jobs[0]
+    if first.finish is not None:
+        yield first.finish(reader.explain(first.question, first.passage))
+        return
+    if first.alone:
+        if first.parts is None:
+            windows = max(1, SLICE // window_cost(first.question))
+            first.parts = reader.ask_in_parts(first.question, first.passage, top=first.top, windows=windows)
+        yield next(first.parts)
         return
     top = max(job.top for job in jobs)
 

@@ -1,30 +1,34 @@
-"""What happens to a request before and after it is answered: id, key, size, deadline, headers, log line, count.
+"""What happens to a request before and after it is answered: id, host, key, size, deadline, headers, log line, count.
 
-Plain ASGI, because this runs on every request and the cores belong to the reader.
+Plain ASGI: every address is known beforehand, so a framework would only stand between this and the calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
-
-from fastapi import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmreader.serving.batcher import Batcher, Full
 from rmreader.serving.logs import event, failure
 from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
-from rmreader.serving.wire import refuse
+from rmreader.serving.wire import Refused, Response, refuse
 
-Call = Callable[[Mapping[bytes, bytes], bytes], Awaitable[Response | None]]
-"""Headers and body in, the response out; None where the app is to have the request."""
+if TYPE_CHECKING:
+    from rmreader.serving.connection import Connection
+
+Headers = Mapping[bytes, bytes]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]*)?")
 HEAD = 65_536  # bytes of request line and headers: clients and proxies themselves keep to 8 or 16 KiB
 DISCARD = 8  # an oversized body is read and thrown away up to this many times the limit, so that its sender hears why
 HEADERS = [
@@ -38,110 +42,115 @@ HEADERS = [
 ]
 
 
+class Route(NamedTuple):
+    """What answers at an address: headers and body in, the response out."""
+
+    method: str
+    run: Callable[[Headers, bytes], Awaitable[Response]]
+
+
 class Gate:
-    """The one middleware around the app."""
+    """The app, and the one way into it."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        batcher: Batcher,
-        meters: Meters,
-        routes: set[str],
-        calls: Mapping[str, Call],
-    ) -> None:
-        self.app, self.settings, self.batcher, self.meters = app, settings, batcher, meters
-        self.routes, self.calls = routes, calls
+    def __init__(self, routes: Mapping[str, Route], settings: Settings, batcher: Batcher, meters: Meters) -> None:
+        self.routes, self.settings, self.batcher, self.meters = routes, settings, batcher, meters
         self.key = settings.api_key.encode()
+        self.unread: dict[Connection, asyncio.TimerHandle] = {}  # that do not take their answers, the oldest first
+        self.names = {name.strip().lower() for name in (*settings.host_names.split(","), settings.host, "localhost")}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        visit = Visit(scope, send, self.batcher)
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request; its connection may cancel this when the client has gone."""
+        visit, connection = Visit(scope), scope["connection"]
+        connection.task = asyncio.current_task()
         try:
-            await self._admit(scope, receive, visit)
-        except Exception as error:  # never a traceback to the caller, never his words in the log
-            event("failed", id=visit.id, **failure(error))
-            if not visit.status:
-                await refuse(500, "internal", "Something broke on our side; the log has it under this request's id.")(
-                    scope, receive, visit.send
-                )
+            try:
+                response = await self._admit(visit, receive)
+            except Refused as refused:
+                response = refused.response
+            except Full as full:
+                response = busy(full)
+            except Exception as error:  # never a traceback to the caller, never his words in the log
+                event("failed", id=visit.id, **failure(error))
+                message = "Something broke on our side; the log has it under this request's id."
+                response = refuse(500, "internal", message)
+            if not visit.gone:
+                await self._send(visit, response, send)
+        except asyncio.CancelledError:
+            if not connection.lost:
+                raise
+            scope["cycle"].disconnected = True  # nobody is to be told that there was no answer
         finally:
+            connection.task = None
             self._record(visit)
 
-    async def _admit(self, scope: Scope, receive: Receive, visit: Visit) -> None:
-        if head_size(scope) > HEAD:
-            await head_too_large()(scope, receive, visit.send)
-            return
-        if not scope["path"].startswith("/v1/"):
-            if scope["method"] == "HEAD":  # a GET whose body uvicorn leaves out
-                scope = {**scope, "method": "GET"}
-            await self.app(scope, receive, visit.send)
-            return
-        response = self._check_key(visit.headers)
-        if response is None:
-            try:
-                async with asyncio.timeout(self.settings.deadline) as visit.clock:
-                    response = await self._answer(scope, receive, visit)
-            except TimeoutError:
-                response = self._late(visit)
-            finally:
-                visit.clock = None
-        if response is not None and not visit.status:
-            await response(scope, receive, visit.send)
-
-    async def _answer(self, scope: Scope, receive: Receive, visit: Visit) -> Response | None:
-        """The response to a call, or the refusal of one too large or too many; None where the app has answered."""
-        if scope["method"] == "POST":
-            body = await self._read(receive, visit)
-            if body is None:
-                return None if visit.gone else refuse(413, "too_large", too_large(self.settings))
-            try:
+    async def _admit(self, visit: Visit, receive: Receive) -> Response:
+        """The response to a request that may come in."""
+        if visit.head_size() > HEAD:
+            raise Refused(431, *HEAD_TOO_LARGE)
+        self._check_host(visit)
+        if visit.path.startswith("/v1/"):
+            self._check_key(visit.headers)
+        route = self.routes.get(visit.path)
+        if route is None:
+            raise Refused(404, "not_found", "There is nothing at this address; /openapi.json lists what there is.")
+        if route.method != ("GET" if visit.method == "HEAD" else visit.method):  # uvicorn leaves out the body of a HEAD
+            message = "This address does not take that method; /openapi.json lists what it takes."
+            raise Refused(405, "method_not_allowed", message, {"allow": route.method})
+        if route.method == "GET":
+            return await route.run(visit.headers, b"")
+        try:
+            async with asyncio.timeout(self.settings.deadline):
+                body = await self._read(receive, visit)
                 self.batcher.check_room()
-            except Full as full:
-                return busy(full)
-            call = self.calls.get(scope["path"])
-            if call is not None and (response := await call(visit.headers, body)) is not None:
-                return response
-            receive = replay(body, receive)
-        await self.app(scope, receive, visit.send)
-        return None
+                return await route.run(visit.headers, body)
+        except TimeoutError:
+            return self._late(visit)
 
-    async def _read(self, receive: Receive, visit: Visit) -> bytes | None:
-        """The body; None where it is larger than allowed, whether or not its length was announced."""
+    async def _read(self, receive: Receive, visit: Visit) -> bytes:
+        """The body, unless it is larger than allowed, whether or not its length was announced."""
         limit, chunks = self.settings.max_body, []
         length = visit.headers.get(b"content-length", b"")
-        if length.isdigit() and int(length[:20]) > limit * DISCARD:
-            visit.close = True
-            return None
-        more = True
-        while more:
+        visit.close = length.isdigit() and int(length[:20]) > limit * DISCARD
+        while not visit.read and not visit.close:
             message = await receive()
-            if message["type"] == "http.disconnect":
-                visit.gone = True
-                return None
             chunk = message.get("body", b"")
             visit.received += len(chunk)
-            more = message.get("more_body", False)
+            visit.gone = message["type"] == "http.disconnect"
+            visit.read = visit.gone or not message.get("more_body", False)
             if visit.received <= limit:
                 chunks.append(chunk)
-            elif visit.received > limit * DISCARD:
-                visit.close = True
-                break
-        visit.read = True
-        return b"".join(chunks) if visit.received <= limit else None
+            visit.close = visit.received > limit * DISCARD
+        if visit.close or visit.received > limit:
+            raise Refused(413, "too_large", f"The request is larger than {limit:,} bytes; send less text at once.")
+        return b"".join(chunks)
 
-    def _check_key(self, headers: dict[bytes, bytes]) -> Response | None:
+    def _check_host(self, visit: Visit) -> None:
+        """Refuse what a web page of another origin has its reader's browser send.
+
+        A name that its owner points at this machine (DNS rebinding) is told by Host; an address is not such a name.
+        """
+        hosts = [value.decode("latin-1").lower() for name, value in visit.scope["headers"] if name == b"host"]
+        if not hosts and visit.scope["http_version"] == "1.0":
+            return
+        parts = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if parts is None:
+            raise Refused(400, "bad_request", "The request must have one Host header that names a host.")
+        name = parts[1].rstrip(".")
+        if name not in self.names and "*" not in self.names and not is_address(name):
+            message = "This server does not answer for the name in Host; it does if started with it in --host-names."
+            raise Refused(421, "wrong_host", message)
+        origin = visit.headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != hosts[0]:
+            raise Refused(403, "other_origin", "A web page of another origin may not ask this server.")
+
+    def _check_key(self, headers: Headers) -> None:
         if not self.key:
-            return None
+            return
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         given = token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
-        if hmac.compare_digest(given, self.key):
-            return None
-        message = "This server asks for its API key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
-        return refuse(401, "unauthorized", message, {"www-authenticate": "Bearer"})
+        if not hmac.compare_digest(given, self.key):
+            message = "This server asks for its API key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+            raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"})
 
     def _late(self, visit: Visit) -> Response:
         if visit.read:
@@ -151,10 +160,17 @@ class Gate:
         message = f"The request did not arrive within {self.settings.deadline:g} seconds; send it faster, or send less."
         return refuse(408, "slow_request", message)
 
+    async def _send(self, visit: Visit, response: Response, send: Send) -> None:
+        headers = [*response.raw_headers(), *HEADERS, (b"x-request-id", visit.id.encode())]
+        if visit.close or self.batcher.draining:
+            headers.append((b"connection", b"close"))
+        visit.status = response.status
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+
     def _record(self, visit: Visit) -> None:
         seconds = perf_counter() - visit.began
-        route = visit.path if visit.path in self.routes else "other"
-        self.meters.request(route, visit.status, seconds)
+        self.meters.request(visit.path if visit.path in self.routes else "other", visit.status, seconds)
         event(
             "request", id=visit.id, method=visit.method, path=visit.path[:100], status=visit.status,
             ms=round(seconds * 1000, 1), bytes=visit.received,
@@ -164,55 +180,35 @@ class Gate:
 class Visit:
     """What is known of one request while it lasts."""
 
-    def __init__(self, scope: Scope, send: Send, batcher: Batcher) -> None:
+    def __init__(self, scope: Mapping[str, Any]) -> None:
         self.began = perf_counter()
-        self.method, self.path = scope["method"], scope["path"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.scope, self.method = scope, scope["method"]
+        self.path: str = scope["path"].removesuffix("/") or "/"
+        self.headers: Headers = dict(scope["headers"])
         given = self.headers.get(b"x-request-id", b"")
         self.id = given.decode() if SANE_ID.fullmatch(given) else secrets.token_hex(8)
         self.status = 0  # of the response, once it has begun; 0 in the log: the client left before
         self.received = 0  # bytes of body
         self.read = self.gone = self.close = False
-        self.clock: asyncio.Timeout | None = None
-        self._send, self._batcher = send, batcher
 
-    async def send(self, message: Message) -> None:
-        """Pass a message on; the first one gets the headers that every response has, and stops the clock."""
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", self.id.encode())]
-            if self.close or self._batcher.draining:
-                message["headers"].append((b"connection", b"close"))
-            if self.clock is not None and not self.clock.expired():
-                self.clock.reschedule(None)
-            self.status = message["status"]
-        await self._send(message)
+    def head_size(self) -> int:
+        """Bytes of the request's line and headers, nearly: separators are not all counted."""
+        line = len(self.scope["raw_path"]) + len(self.scope["query_string"])
+        return line + sum(len(name) + len(value) + 4 for name, value in self.scope["headers"])
 
 
-def replay(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that hands out the body already read, then goes on as before."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return again
+HEAD_TOO_LARGE = (
+    "head_too_large",
+    f"The request's line and headers are larger than {HEAD:,} bytes; put text into the body.",
+)
 
 
-def head_size(scope: Scope) -> int:
-    """Bytes of a request's line and headers, nearly: separators are not all counted."""
-    line = len(scope["raw_path"]) + len(scope["query_string"])
-    return line + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-
-
-def head_too_large(headers: Mapping[str, str] | None = None) -> Response:
-    """The refusal of a head beyond the limit."""
-    message = f"The request's line and headers are larger than {HEAD:,} bytes; put text into the body."
-    return refuse(431, "head_too_large", message, headers)
-
-
-def too_large(settings: Settings) -> str:
-    """The sentence for a body beyond the limit."""
-    return f"The request is larger than {settings.max_body:,} bytes; send less text at once."
+def is_address(name: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        return bool(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        return False
 
 
 def busy(full: Full) -> Response:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import threading
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
 
 from rmreader.errors import UserError
 from rmreader.serving.app import create_app
 from rmreader.serving.connection import Connection
+from rmreader.serving.gate import Gate
 from rmreader.serving.logs import event, to_stderr
 from rmreader.serving.settings import Settings
 
@@ -23,10 +24,13 @@ KEEP_ALIVE = 75  # seconds: longer than balancers keep idle connections (60), so
 class Server(uvicorn.Server):
     """uvicorn, which tells the app that it is about to stop, and returns instead of dying of the signal."""
 
-    def __init__(self, app: FastAPI, settings: Settings, keep_alive: int = KEEP_ALIVE) -> None:
+    def __init__(self, app: Gate, settings: Settings, keep_alive: int = KEEP_ALIVE) -> None:
         config = uvicorn.Config(
             app,
+            interface="asgi3",
             http=Connection,
+            ws="none",
+            lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -36,27 +40,33 @@ class Server(uvicorn.Server):
             + 2,  # by then every accepted request has its answer or its 504
         )
         super().__init__(config)
-        self.settings = settings
+        self.settings, self.batcher = settings, app.batcher
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop."""
+        async with self.batcher.running():
+            await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the door, and say where it is once it is open."""
         await super().startup(sockets)
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self.handle_exit)  # unless under nohup
         host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
         event("serving", url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """SIGTERM or Ctrl-C: a word to the loop and no more, for it may come in the middle of a line of the log."""
+        """SIGTERM, SIGHUP or Ctrl-C: a word to the loop and no more, for it may come in the middle of anything."""
         asyncio.get_event_loop().call_soon_threadsafe(self._drain, sig)
 
     def _drain(self, sig: int) -> None:
         """Close the door after the delay; a second signal does not wait."""
-        batcher = self.config.app.state.batcher  # type: ignore[union-attr]
-        if batcher.draining:
+        if self.batcher.draining:
             self.should_exit = self.force_exit = True
             return
-        batcher.draining = True
-        event("draining", signal=signal.Signals(sig).name, waiting=len(batcher.pending))
-        delay = self.settings.drain_delay if sig == signal.SIGTERM else 0.0
+        self.batcher.draining = True
+        event("draining", signal=signal.Signals(sig).name, waiting=len(self.batcher.pending))
+        delay = self.settings.drain_delay if sig != signal.SIGINT else 0.0
         asyncio.get_running_loop().call_later(delay, setattr, self, "should_exit", True)
 
 

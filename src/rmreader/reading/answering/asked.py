@@ -62,8 +62,8 @@ class Asked:
         return len(self._best) > 0 and len(self.portions) == 1 and not self.complete
 
     def pairs(self) -> Iterator[Pair]:
-        """What is to be read, portion by portion."""
-        return map(self.pair, self.portions)
+        """What is left to read, portion by portion."""
+        return map(self.pair, self.portions[self._read :])
 
     def pair(self, portion: Portion) -> Pair:
         """One portion to read."""

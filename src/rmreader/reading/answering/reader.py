@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,6 +128,18 @@ class Reader:
         _check(top, min_confidence, batch_size)
         questions = (self._asked(_row(pair)) for pair in pairs)
         return (asked.answers(top, min_confidence, always) for asked in read_all(self.engine, questions, batch_size))
+
+    def ask_in_parts(
+        self, question: str, passage: str, *, top: int = 1, portions: int = 8
+    ) -> Iterator[list[Answer] | None]:
+        """``ask``, so many portions at a time: None after each part but the last, so that it can be left in between."""
+        asked = self._asked(Row("", question, passage))
+        while not asked.complete:
+            for scores in self.engine.read_many(islice(asked.pairs(), portions), portions):
+                asked.add(scores)
+            if not asked.complete:
+                yield None
+        yield asked.answers(top)
 
     def predict(
         self,
