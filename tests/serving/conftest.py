@@ -34,6 +34,7 @@ class Running:
     client: httpx.Client
     stop: Callable[[], None]
     connections: Callable[[], int]
+    gate: Any
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         return self.client.post(path, json=body, **options)
@@ -89,7 +90,7 @@ def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE) -> It
         assert not thread.is_alive()
 
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        yield Running(url, app.batcher, client, stop, lambda: len(server.server_state.connections))
+        yield Running(url, app.batcher, client, stop, lambda: len(server.server_state.connections), app)
     stop()
 
 

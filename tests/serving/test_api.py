@@ -225,6 +225,15 @@ def test_413_beyond_each_limit(start: Any) -> None:
     assert server.post("/v1/answer", {**ask, "passage": "p" * 1000}).status_code == 200
 
 
+def test_a_body_may_be_as_large_as_the_limit_but_no_larger(start: Any) -> None:
+    server = start(max_body=5000)
+    body = b'{"question": "Who?", "passage": "Ada."}'
+    for size, status in ((5000, 200), (5001, 413)):
+        for content in (body.ljust(size), iter([body, b" " * (size - len(body))])):  # announced, and in chunks
+            response = server.client.post("/v1/answer", content=content, headers={"content-type": "application/json"})
+            assert response.status_code == status
+
+
 def test_413_for_a_chunked_body_that_never_said_how_long_it_is(start: Any) -> None:
     server = start(max_body=5000)
 

@@ -8,6 +8,7 @@ import dataclasses
 import random
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take
-from rmreader.serving.cost import weigh
+from rmreader.serving.cost import count_tokens, weigh
 from rmreader.serving.settings import Settings
+from rmreader.text.tokens import tokenize
 
 
 def asks(passage: str, questions: list[str], count: int) -> list[tuple[str, str, int]]:
@@ -197,6 +199,107 @@ def test_what_cannot_be_in_time_is_refused_but_never_a_lone_question(held: Any, 
             assert len(await alone) == len(await joins) == 1
 
     asyncio.run(main())
+
+
+def test_half_of_the_deadline_is_kept_in_reserve(held: Any, passage: str) -> None:
+    async def main() -> None:
+        async with Batcher(held, Settings(deadline=100.0)).running() as batcher:
+            batcher._seconds, batcher._tokens = 60.0, weigh("Who?", passage)  # as if each took 60 seconds
+            first = asyncio.create_task(batcher.ask([("Who?", passage, 1)]))
+            await asyncio.to_thread(held.began.wait, 10)
+            with pytest.raises(Full) as refused:  # it would be in time, but for the smallest delay
+                await batcher.ask([("Who?", "Ada.", 1)])
+            assert refused.value.retry_after == 60
+            batcher._seconds = 40.0
+            second = asyncio.create_task(batcher.ask([("Who?", "Ada.", 1)]))
+            held.gate.set()
+            assert len(await first) == len(await second) == 1
+
+    asyncio.run(main())
+
+
+class InParts:
+    """Reads long passages part by part, and writes down in which order what is read."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader, self.read, self.began, self.gate = reader, list[str](), threading.Event(), threading.Event()
+
+    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, batch_size: int) -> Iterator[Any]:
+        for question, passage in pairs:
+            self.read.append(question)
+            yield self.reader.ask(question, passage, top=top)
+
+    def ask_in_parts(self, question: str, passage: str, **options: Any) -> Iterator[Any]:
+        for part in self.reader.ask_in_parts(question, passage, **options):
+            self.read.append(question)
+            self.began.set()
+            assert self.gate.wait(60)
+            yield part
+
+
+def test_long_passages_take_turns_with_the_rest(reader: Any, passage: str) -> None:
+    parts, long = InParts(reader), passage * 300
+
+    async def main() -> list[Any]:
+        async with Batcher(parts, Settings(deadline=600.0)).running() as batcher:  # type: ignore[arg-type]
+            asked = [asyncio.create_task(batcher.ask([(name, long, 3)])) for name in ("long?", "other?")]
+            await asyncio.to_thread(parts.began.wait, 10)
+            asked += [asyncio.create_task(batcher.ask([(f"{k}?", passage, 1)])) for k in range(3)]
+            await asyncio.sleep(0.01)
+            parts.gate.set()
+            return await asyncio.gather(*asked)
+
+    answers = asyncio.run(main())
+    assert parts.read[:6] == ["long?", "other?", "0?", "1?", "2?", "long?"]  # the short wait for one turn of each
+    middle = parts.read[5:-1]
+    assert all(one != next for one, next in pairwise(middle))  # turn by turn
+    assert parts.read.count("long?") > 5
+    for question, (got,) in zip(("long?", "other?"), answers, strict=False):
+        assert same(got, reader.ask(question, long, top=3))
+
+
+def test_so_do_long_lists(reader: Any, passage: str) -> None:
+    parts = InParts(reader)
+    parts.gate.set()
+
+    async def main() -> None:
+        async with Batcher(parts, Settings(deadline=600.0, batch=2)).running() as batcher:  # type: ignore[arg-type]
+            many = asyncio.create_task(batcher.ask([(f"{k}?", passage * 5, 1) for k in range(64)]))
+            await asyncio.sleep(0.01)
+            await batcher.ask([("short?", passage, 1)])
+            await many
+
+    asyncio.run(main())
+    assert sorted(parts.read[:65]) == sorted(["short?", *(f"{k}?" for k in range(64))])
+    assert parts.read.index("short?") < 40  # a slice of the list, and what was already being read
+
+
+def test_a_short_question_is_accepted_where_a_long_one_fills_the_deadline(reader: Any, passage: str) -> None:
+    parts, long = InParts(reader), passage * 300
+
+    async def main() -> None:
+        async with Batcher(parts, Settings(deadline=100.0)).running() as batcher:  # type: ignore[arg-type]
+            batcher._seconds, batcher._tokens = 100.0, weigh("long?", long)
+            first = asyncio.create_task(batcher.ask([("long?", long, 1)]))
+            await asyncio.to_thread(parts.began.wait, 10)
+            with pytest.raises(Full):
+                await batcher.ask([("long?", long, 1)])
+            second = asyncio.create_task(batcher.ask([("short?", passage, 1)]))
+            parts.gate.set()
+            assert len(await second) == len(await first) == 1
+
+    asyncio.run(main())
+    assert parts.read.index("short?") <= 2
+
+
+@given(st.text(alphabet="ab1_. \n\x1c-", max_size=40))
+def test_tokens_are_counted_without_finding_them(text: str) -> None:
+    assert count_tokens(text) == len(tokenize(text))
+
+
+@given(st.text(max_size=40))
+def test_never_too_few(text: str) -> None:
+    assert count_tokens(text) >= len(tokenize(text))
 
 
 def test_a_misjudged_pace_does_not_refuse_a_list_for_ever(reader: Any, passage: str) -> None:

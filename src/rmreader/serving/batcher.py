@@ -122,9 +122,9 @@ class Batcher:
 
         Judged by the batches read before.
         """
-        last = self._round + 1 + size / SLICE  # the round in which it ends
-        jobs = [job for job in self.pending + self._running if job.turn <= last]
-        before = sum(min(job.size, (last - job.turn + 1) * SLICE) for job in jobs)
+        rounds = max(1.0, size / SLICE)  # that it takes, from the next on
+        turns = ((job.size, rounds - max(0, job.turn - self._round - 1)) for job in self.pending + self._running)
+        before = sum(min(left, count * SLICE) for left, count in turns if count > 0)
         return self._seconds / self._tokens * before
 
     def check_room(self, count: int = 1, size: int = 1) -> None:

@@ -83,6 +83,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("too many requests at once")
         self._stop_clock()
         self.loose = 0
+        self.before = self.cycle
         super().on_headers_complete()
         self.scope.update(connection=self, cycle=self.cycle)  # type: ignore[call-arg]
 
@@ -161,10 +162,13 @@ class Connection(HttpToolsProtocol):
         """Take no more, and say why where no other answer is on its way."""
         self.refused, name = True, secrets.token_hex(8)
         event(code, id=name)
+        if not self._idle() and self.pipeline and self.cycle.more_body:  # the fault is in one that waits
+            self.pipeline.popleft()
+            self.cycle = self.before
         if not self._idle() and not self.cycle.more_body:  # what came before is answered
             self.cycle.keep_alive = False
             return
-        if not self._idle() and (self.pipeline or self.cycle.response_started):
+        if not self._idle() and self.cycle.response_started:
             self.transport.abort()
             return
         response = refuse(status, code, message, {"connection": "close", "x-request-id": name})
