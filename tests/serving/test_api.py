@@ -16,6 +16,7 @@ import pytest
 
 from rmreader.errors import UserError
 from rmreader.scoring.squad import f1
+from rmreader.serving import wire
 from rmreader.serving.cost import weigh
 from rmreader.serving.settings import Settings
 
@@ -158,6 +159,13 @@ def test_health_and_metrics(server: Any, passage: str) -> None:
     assert "rmreader_waiting_questions 0.0" in metrics.text
     server.client.get("/somewhere/else")
     assert "somewhere" not in server.client.get("/metrics").text  # no label grows with what callers make up
+
+
+@pytest.mark.parametrize("shape", [wire.Ask, wire.AskMany, wire.AskWhy])
+def test_the_published_shapes_are_those_that_are_checked(server: Any, shape: Any) -> None:
+    published = server.client.get("/openapi.json").json()["components"]["schemas"]
+    checked = shape.model_json_schema(ref_template="#/components/schemas/{model}")
+    assert published[shape.__name__] == {key: value for key, value in checked.items() if key != "$defs"}
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/livez", "/readyz", "/metrics", "/openapi.json", "/nothing"])

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rmreader.serving.gate import HEAD
+from rmreader.serving.connection import HEAD
 
 HALF = b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\n"
 WHOLE = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"

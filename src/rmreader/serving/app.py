@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rmreader.errors import UserError
 from rmreader.serving import wire
-from rmreader.serving.batcher import Asks, Batcher
+from rmreader.serving.batcher import Batcher
 from rmreader.serving.gate import Gate, Headers, Route
 from rmreader.serving.meters import Meters
-from rmreader.serving.openapi import CALLS, openapi
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import Refused, Response, invalid, pack, parse, refuse, reply, spell
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answer
+    from rmreader.reading.answering.reader import Answer, Reader
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -29,7 +28,7 @@ TYPES = {
 }
 
 
-def create_app(reader: Asks, settings: Settings, name: str = "") -> Gate:
+def create_app(reader: Reader, settings: Settings, name: str = "") -> Gate:
     """The app around a reader; ``Server`` starts and stops its batcher."""
     batcher = Batcher(reader, settings)
     meters = Meters(lambda: len(batcher.pending))
@@ -71,8 +70,11 @@ def calls(batcher: Batcher, settings: Settings) -> dict[str, Route]:
 
         return Route("POST", run)
 
-    endpoints: dict[str, Any] = {"/v1/answer": answer, "/v1/answers": answers, "/v1/explain": explain}
-    return {path: route(CALLS[path][1], endpoint) for path, endpoint in endpoints.items()}
+    return {
+        "/v1/answer": route(wire.Ask, answer),
+        "/v1/answers": route(wire.AskMany, answers),
+        "/v1/explain": route(wire.AskWhy, explain),
+    }
 
 
 def states(batcher: Batcher, meters: Meters) -> dict[str, Route]:
@@ -93,10 +95,10 @@ def states(batcher: Batcher, meters: Meters) -> dict[str, Route]:
 
 
 def page(settings: Settings, name: str) -> dict[str, Route]:
-    """The web page, read once, and what it must know of this server."""
+    """The web page and /openapi.json, read once, and what the page must know of this server."""
     about = {"reader": name, **{key: getattr(settings, key) for key in ("max_passage", "max_question", "max_explain")}}
     files = {file.name: file.read_bytes() for file in resources.files("rmreader.serving").joinpath("page").iterdir()}
-    files |= {"about.json": json.dumps(about).encode(), "openapi.json": json.dumps(openapi()).encode()}
+    files["about.json"] = json.dumps(about).encode()
 
     def route(file: str) -> Route:
         etag = f'"{hashlib.sha256(files[file]).hexdigest()[:16]}"'
@@ -121,7 +123,7 @@ def check(ask: wire.Ask | wire.AskWhy, settings: Settings, place: str = "") -> N
 def answered(answers: list[Answer], min_confidence: float) -> dict[str, Any]:
     """The response to one question."""
     kept = [
-        {name: getattr(answer, name) for name in wire.AnswerOut.model_fields}
+        {name: getattr(answer, name) for name in ("text", "start", "end", "score", "confidence", "sentence")}
         for answer in answers
         if answer.confidence >= min_confidence
     ]

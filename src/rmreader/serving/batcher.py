@@ -16,39 +16,22 @@ import contextlib
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rmreader.serving.cost import weigh, window_cost
 from rmreader.serving.settings import Settings
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answer, Explanation
+    from rmreader.reading.answering.reader import Answer, Explanation, Reader
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged
 DOUBT = 0.9  # what is left of the estimated pace each time that an idle server refuses a list
 SLICE = 3_000  # tokens that one call may have read before the others have their turn
-
-
-class Asks(Protocol):
-    """The part of a Reader that the server needs."""
-
-    def ask_many(
-        self, pairs: Iterable[tuple[str, str]], *, top: int = 1, batch_size: int = 32
-    ) -> Iterator[list[Answer]]:
-        """Answers to (question, passage) pairs, in order."""
-
-    def ask_in_parts(
-        self, question: str, passage: str, *, top: int = 1, windows: int = 8
-    ) -> Iterator[list[Answer] | None]:
-        """Answers to one question, after as many Nones as it takes to read so many windows at a time."""
-
-    def explain(self, question: str, passage: str) -> Explanation:
-        """The attention of every round."""
 
 
 class Full(Exception):
@@ -70,12 +53,19 @@ class Job:
     size: int  # tokens left to read; 0: skipped
     future: asyncio.Future[Any]
     turn: int = 0  # the round in which it is read, or its next part
-    parts: Iterator[list[Answer] | None] | None = None  # the reading of a long passage, once begun
+    parts: Iterator[Any] | None = None  # the reading of one that is read by itself, once begun: Nones, and the result
 
     @property
     def alone(self) -> bool:
-        """Whether it is read by itself: explanations, and long passages part by part."""
+        """Whether it is read by itself: an explanation, or a long passage part by part."""
         return self.finish is not None or self.parts is not None or self.size > SLICE
+
+    def begin(self, reader: Reader) -> Iterator[Any]:
+        """Its reading by itself."""
+        if self.finish is None:
+            windows = max(1, SLICE // window_cost(self.question))
+            return reader.ask_in_parts(self.question, self.passage, top=self.top, windows=windows)
+        return map(self.finish, [reader.explain(self.question, self.passage)])
 
     @property
     def slice(self) -> int:
@@ -87,7 +77,7 @@ class Batcher:
     """Collects questions into batches for one reader."""
 
     def __init__(
-        self, reader: Asks, settings: Settings, observe: Callable[[int, float], None] = lambda size, seconds: None
+        self, reader: Reader, settings: Settings, observe: Callable[[int, float], None] = lambda size, seconds: None
     ) -> None:
         self.reader, self.settings, self.observe = reader, settings, observe
         self.pending: list[Job] = []  # in order of their turns, and within a round of arrival
@@ -118,10 +108,7 @@ class Batcher:
         return self._task is not None and not self._task.done()
 
     def expected_wait(self, size: float = math.inf) -> float:
-        """Seconds until everything accepted so far is read, or all that comes before the end of a call of this size.
-
-        Judged by the batches read before.
-        """
+        """Seconds to read all that comes before the end of a call of this size, judged by what was read before."""
         rounds = max(1.0, size / SLICE)  # that it takes, from the next on
         turns = ((job.size, rounds - max(0, job.turn - self._round - 1)) for job in self.pending + self._running)
         before = sum(min(left, count * SLICE) for left, count in turns if count > 0)
@@ -264,7 +251,7 @@ def take(pending: list[Job], count: int, tokens: int) -> list[Job]:
 
 
 def results(
-    reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]] = lambda top: []
+    reader: Reader, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]] = lambda top: []
 ) -> Iterator[tuple[Job, Any]]:
     """Each job with its result. Where reading fails, the rest is read one by one: none can spoil another's answer."""
     try:
@@ -277,19 +264,13 @@ def results(
             yield from results(reader, deque([jobs.popleft()]), 1)
 
 
-def read(reader: Asks, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]]) -> Iterator[Any]:
+def read(reader: Reader, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]]) -> Iterator[Any]:
     """Results of the jobs and of those that join. All share the longest ``top``; a shorter list is its beginning.
 
     Questions that nobody waits for any more when their turn comes are skipped, with an empty list for a result.
     """
-    first = jobs[0]
-    if first.finish is not None:
-        yield first.finish(reader.explain(first.question, first.passage))
-        return
-    if first.alone:
-        if first.parts is None:
-            windows = max(1, SLICE // window_cost(first.question))
-            first.parts = reader.ask_in_parts(first.question, first.passage, top=first.top, windows=windows)
+    if (first := jobs[0]).alone:
+        first.parts = first.parts or first.begin(reader)
         yield next(first.parts)
         return
     top = max(job.top for job in jobs)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from rmreader.serving.gate import HEAD, HEAD_TOO_LARGE, HEADERS
+from rmreader.serving.gate import HEADERS
 from rmreader.serving.logs import event
 from rmreader.serving.wire import refuse
 
 if TYPE_CHECKING:
     from rmreader.serving.gate import Gate
 
+HEAD = 65_536  # bytes of request line and headers: clients and proxies themselves keep to 8 or 16 KiB
 PIPELINED = 8  # requests of one connection that may wait for the answer to the one before
 TAKEN = 65_536  # bytes of an answer that a client must take within the deadline, over and over
 UNREAD = 64 * 2**20  # bytes of answers that all clients together may leave unread
@@ -59,12 +60,14 @@ class Connection(HttpToolsProtocol):
             self._ignore_upgrade(data[upgrade.args[0] :])
             return
         except httptools.HttpParserError:
-            self._refuse(400, "bad_request", "This is no request in HTTP/1.1, or one too many at once.")
-            return
+            if self.loose <= HEAD:
+                self._refuse(400, "bad_request", "This is no request in HTTP/1.1, or one too many at once.")
+                return
         if self.clock is None and self._idle():
             self._cut_off_after(self.deadline)
         if self.loose > HEAD and not self.transport.is_closing():
-            self._refuse(431, *HEAD_TOO_LARGE)
+            message = f"The request's line and headers are larger than {HEAD:,} bytes; put text into the body."
+            self._refuse(431, "head_too_large", message)
 
     def _ignore_upgrade(self, rest: bytes) -> None:
         """Read a request that offers another protocol as if it did not, as a server may: the parser skips its body."""
@@ -79,10 +82,11 @@ class Connection(HttpToolsProtocol):
         self.upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
         if self.upgrade:
             return
-        if len(self.pipeline) >= PIPELINED:
-            raise ValueError("too many requests at once")
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        self.loose = size if size > HEAD else 0  # which may have come all at once
+        if self.loose or len(self.pipeline) >= PIPELINED:
+            raise ValueError("too large, or one too many")
         self._stop_clock()
-        self.loose = 0
         self.before = self.cycle
         super().on_headers_complete()
         self.scope.update(connection=self, cycle=self.cycle)  # type: ignore[call-arg]

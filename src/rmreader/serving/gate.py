@@ -29,7 +29,6 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]*)?")
-HEAD = 65_536  # bytes of request line and headers: clients and proxies themselves keep to 8 or 16 KiB
 DISCARD = 8  # an oversized body is read and thrown away up to this many times the limit, so that its sender hears why
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -85,8 +84,6 @@ class Gate:
 
     async def _admit(self, visit: Visit, receive: Receive) -> Response:
         """The response to a request that may come in."""
-        if visit.head_size() > HEAD:
-            raise Refused(431, *HEAD_TOO_LARGE)
         self._check_host(visit)
         if visit.path.startswith("/v1/"):
             self._check_key(visit.headers)
@@ -190,17 +187,6 @@ class Visit:
         self.status = 0  # of the response, once it has begun; 0 in the log: the client left before
         self.received = 0  # bytes of body
         self.read = self.gone = self.close = False
-
-    def head_size(self) -> int:
-        """Bytes of the request's line and headers, nearly: separators are not all counted."""
-        line = len(self.scope["raw_path"]) + len(self.scope["query_string"])
-        return line + sum(len(name) + len(value) + 4 for name, value in self.scope["headers"])
-
-
-HEAD_TOO_LARGE = (
-    "head_too_large",
-    f"The request's line and headers are larger than {HEAD:,} bytes; put text into the body.",
-)
 
 
 def is_address(name: str) -> bool:
