@@ -1,6 +1,7 @@
 """The server under load on loopback, beside the engine alone: throughput, latency, overload, SIGTERM, memory.
 
     python benchmarks/serve.py [--reader small] [--data dev-v1.1.json.gz] [--seconds 6] [--requests 5000]
+    python benchmarks/serve.py --parts hostile [--hostile-seconds 600]
 
 Every figure comes from one run on one machine, client and server sharing its cores; the ratios are what to read. The
 client sends requests made beforehand and looks at the status of an answer alone, which costs 0.1 ms of CPU a request.
@@ -102,11 +103,13 @@ class Tally:
 
 def request(pair: Pair) -> bytes:
     """One call of /v1/answer as bytes on the wire."""
-    body = json.dumps({"question": pair[0], "passage": pair[1]}).encode()
-    head = (
-        f"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    return post("/v1/answer", json.dumps({"question": pair[0], "passage": pair[1]}))
+
+
+def post(path: str, body: str, extra: str = "") -> bytes:
+    """A call as bytes on the wire."""
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{extra}"
+    return f"{head}content-length: {len(body.encode())}\r\n\r\n{body}".encode()
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes) -> tuple[int, bool]:
@@ -301,6 +304,114 @@ def memory(name: str, requests: int, most: int) -> dict[str, Any]:
     }
 
 
+@dataclass
+class Attack:
+    """A kind of hostile client: what it sends, again and again, and whether it takes what comes back."""
+
+    sent: bytes
+    takes: bool = True
+    most: float = 12.0  # seconds that it keeps a connection
+
+
+def attacks() -> dict[str, Attack]:
+    """The ways in which one client used to stop the server, and a few others."""
+    dots = {"question": "Who?", "passage": "." * 100_000}
+    why = {"question": "?" * 300, "passage": "a " * 2_000}
+    offer = "connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n"
+    rebound = post("/v1/answer", json.dumps(dots)).replace(b"host: localhost", b"host: evil.example")
+    return {
+        "349,000 empty items": Attack(post("/v1/answers", '{"items":[' + ",".join(["{}"] * 349_000) + "]}")),
+        "80,000 unknown fields": Attack(post("/v1/answer", "{" + ",".join(f'"k{k}":0' for k in range(80_000)) + "}")),
+        "100,000 dots": Attack(post("/v1/answer", json.dumps(dots))),
+        "100,000 dots, left": Attack(post("/v1/answer", json.dumps(dots)), most=0.3),
+        "a list of dots": Attack(post("/v1/answers", json.dumps({"items": [{**dots, "passage": "." * 15_000}] * 64}))),
+        "unread pipelining": Attack(b"GET /style.css HTTP/1.1\r\nhost: localhost\r\n\r\n" * 2_000, takes=False),
+        "an offer of HTTP/2": Attack(post("/v1/answer", json.dumps({"question": "?", "passage": "Ada."}), offer)),
+        "attention unread": Attack(post("/v1/explain", json.dumps(why)), takes=False),
+        "attention of a long question": Attack(post("/v1/explain", json.dumps({**why, "question": "." * 2_000}))),
+        "another host": Attack(rebound),
+        "no HTTP": Attack(random.Random(5).randbytes(2_000)),
+        "half a head": Attack(b"POST /v1/answer HTTP/1.1\r\nhost: loc", most=3.0),
+        "half a body": Attack(post("/v1/answer", json.dumps(dots))[:-20_000], most=3.0),
+        "a head without end": Attack(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000),
+    }
+
+
+async def attack(port: int, one: Attack, seen: Counter[int], more: Callable[[int], bool]) -> None:
+    """One hostile client, until the time is up. Everything it does has an end."""
+    while more(0):
+        try:
+            async with asyncio.timeout(one.most):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                try:
+                    writer.write(one.sent)
+                    if one.takes:
+                        seen[int((await reader.readuntil(b"\r\n"))[9:12])] += 1
+                    else:
+                        writer.transport.pause_reading()  # type: ignore[attr-defined]
+                        await asyncio.sleep(one.most)
+                finally:
+                    writer.transport.abort()
+        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+            seen[0] += 1
+        await asyncio.sleep(0.05)
+
+
+def hostile(name: str, pairs: list[Pair], seconds: float) -> dict[str, Any]:
+    """Every attack at once, and a well-behaved client beside them, whose every request must be answered in time."""
+    deadline, messages, kinds = 10.0, [request(pair) for pair in pairs], attacks()
+    seen: dict[str, Counter[int]] = {kind: Counter() for kind in kinds}
+    control: dict[str, Tally] = {"/v1/answer": Tally(), "/livez": Tally()}
+    peak, unread = 0.0, b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+    async def ask(port: int, path: str, more: Callable[[int], bool]) -> None:
+        while more(0):
+            began, status = time.perf_counter(), 0
+            try:
+                async with asyncio.timeout(2 * deadline):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                    message = unread if path == "/livez" else messages[control[path].statuses.total() % len(messages)]
+                    status, _ = await exchange(reader, writer, message)
+                    writer.close()
+            except (OSError, TimeoutError, asyncio.IncompleteReadError):
+                pass
+            control[path].statuses[status] += 1
+            control[path].seconds.append(time.perf_counter() - began)
+            await asyncio.sleep(0.1)
+
+    async def run(port: int, process: psutil.Process) -> None:
+        nonlocal peak
+        more = for_seconds(seconds)
+        clients = [attack(port, kinds[kind], seen[kind], more) for kind in kinds for _ in range(2)]
+        tasks = [asyncio.ensure_future(one) for one in [*clients, *(ask(port, path, more) for path in control)]]
+        while more(0):
+            peak = max(peak, process.memory_info().rss / 2**20)
+            await asyncio.sleep(0.2)
+        await asyncio.gather(*tasks)
+
+    with server(name, deadline=deadline) as one:
+        process = psutil.Process(one.process.pid)
+        asyncio.run(closed_loop(one.port, messages, 8, lambda sent: sent < 100))
+        before = process.memory_info().rss / 2**20
+        asyncio.run(run(one.port, process))
+        after = asyncio.run(closed_loop(one.port, messages, 1, lambda sent: sent < 5))
+        status = one.end()
+        failed = sum(line["event"] == "failed" for line in one.lines())
+    return {
+        "seconds": seconds,
+        "attacks, by status (0: cut off, or left)": {kind: dict(sorted(tally.items())) for kind, tally in seen.items()},
+        "control, by status": {path: dict(tally.statuses) for path, tally in control.items()},
+        "control, median ms": {path: round(tally.quantile(0.5)) for path, tally in control.items()},
+        "control, worst ms": {path: round(tally.quantile(1.0)) for path, tally in control.items()},
+        "deadline ms": round(deadline * 1000),
+        "MiB before, at most": [round(before, 1), round(peak, 1)],
+        "answered afterwards": after.statuses[200],
+        "faults": failed,
+        "holds": all(set(one.statuses) == {200} and one.quantile(1.0) <= deadline * 1000 for one in control.values())
+        and after.statuses[200] == 5 and not failed and status == 0,
+    }  # fmt: skip
+
+
 def main() -> None:
     """Run the parts asked for and print what they found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -309,6 +420,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=512, help="how many different questions")
     parser.add_argument("--seconds", type=float, default=6.0, help="length of each throughput measurement")
     parser.add_argument("--requests", type=int, default=5000, help="requests of the memory part")
+    parser.add_argument("--hostile-seconds", type=float, default=20.0, help="length of the hostile part")
     parser.add_argument("--words", type=int, default=40, help="longest passage of the memory part")
     parser.add_argument("--parts", nargs="+", default=["throughput", "overload", "sigterm", "memory"])
     parser.add_argument("--json", type=Path, help="write the figures here too")
@@ -325,6 +437,8 @@ def main() -> None:
             found[part] = sigterm(options.reader, pairs)
         elif part == "memory":
             found[part] = memory(options.reader, options.requests, options.words)
+        elif part == "hostile":
+            found[part] = hostile(options.reader, pairs, options.hostile_seconds)
         print(json.dumps({part: found[part]}, indent=2), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

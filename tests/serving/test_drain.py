@@ -185,3 +185,15 @@ def test_every_setting_is_an_option_with_its_help() -> None:
     for name, words in field_help(Settings).items():
         assert f"--{name.replace('_', '-')}" in shown
         assert words in shown
+
+
+def test_no_other_command_reads_the_servers_settings() -> None:
+    code = """
+import sys, typer
+from rmreader.cli.app import app
+import rmreader.cli
+assert "serve" in typer.main.get_command(app).commands
+print([name for name in sys.modules if name.startswith("rmreader.serving")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done.stderr

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rmreader.serving.cost import weigh, window_cost
+from rmreader.serving.cost import weigh, weigh_attention, window_cost
 from rmreader.serving.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged
 DOUBT = 0.9  # what is left of the estimated pace each time that an idle server refuses a list
-SLICE = 3_000  # tokens that one call may have read before the others have their turn
+SLICE = 2_000  # tokens that one call may have read before the others have their turn
 
 
 class Full(Exception):
@@ -137,7 +137,8 @@ class Batcher:
 
     def _job(self, question: str, passage: str, top: int, finish: Callable[[Explanation], Any] | None) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        return Job(question, passage, top, finish, weigh(question, passage), future)
+        size = (weigh if finish is None else weigh_attention)(question, passage)
+        return Job(question, passage, top, finish, size, future)
 
     def _line_up(self, job: Job, spent: int = 0) -> None:
         """In the next round, or later where so much of the same call comes before it."""
@@ -157,7 +158,7 @@ class Batcher:
         self.check_room(len(jobs), sum(job.size for job in jobs))
         spent = 0
         for job in jobs:
-            self._line_up(job, spent)
+            self._line_up(job, spent if job.finish is None else job.size)  # who cannot yield waits the longer
             spent += job.size
         try:
             return [await job.future for job in jobs]

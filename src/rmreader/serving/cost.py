@@ -6,7 +6,9 @@ WINDOW, NEW = 400, 274  # tokens of a window of a long passage, and those that t
 FIXED_COST = 20  # tokens that a window costs the reader on top of its own length; a token of the question costs half
 
 # Space, letter, digit, and what is a token by itself.
-_KINDS = bytes(b" a0."[0 if c.isspace() else 1 if c.isalpha() else 2 if c.isdigit() else 3] for c in map(chr, range(256)))
+_KINDS = bytes(
+    b" a0."[0 if c.isspace() else 1 if c.isalpha() else 2 if c.isdigit() else 3] for c in map(chr, range(256))
+)
 
 
 def count_tokens(text: str) -> int:
@@ -26,3 +28,9 @@ def weigh(question: str, passage: str) -> int:
     if length <= WINDOW:
         return window_cost(question, length)
     return (1 + length // NEW) * window_cost(question)
+
+
+def weigh_attention(question: str, passage: str) -> int:
+    """What showing the attention costs: a token more for every thirty numbers of a round, which must go into JSON."""
+    length = min(WINDOW, count_tokens(passage))
+    return weigh(question, passage) + length * (length + count_tokens(question)) // 30
