@@ -155,10 +155,14 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all clocks, and the work that nobody waits for."""
-        self.lost = True
         self._stop_clock()
         self._unset_keepalive_if_required()
+        self.resume_writing()
         super().connection_lost(exc)
+        self._leave()
+
+    def _leave(self) -> None:
+        self.lost = True
         if self.task is not None:
             self.task.cancel()
 
@@ -166,7 +170,7 @@ class Connection(HttpToolsProtocol):
         """Take no more, and say why where no other answer is on its way."""
         self.refused, name = True, secrets.token_hex(8)
         event(code, id=name)
-        if not self._idle() and self.pipeline and self.cycle.more_body:  # the fault is in one that waits
+        if self.pipeline and self.cycle.more_body:  # the fault is in one that waits
             self.pipeline.popleft()
             self.cycle = self.before
         if not self._idle() and not self.cycle.more_body:  # what came before is answered
@@ -180,9 +184,7 @@ class Connection(HttpToolsProtocol):
         self.transport.write(b"".join([STATUS_LINE[status], *headers, b"\r\n", response.body]))
         self.transport.write_eof()  # closed, it would answer what is still coming with a reset, which may overtake this
         self._cut_off_after(self.deadline)
-        if self.task is not None:
-            self.lost = True
-            self.task.cancel()
+        self._leave()
 
     def _idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

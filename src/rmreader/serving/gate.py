@@ -55,7 +55,8 @@ class Gate:
         self.routes, self.settings, self.batcher, self.meters = routes, settings, batcher, meters
         self.key = settings.api_key.encode()
         self.unread: dict[Connection, asyncio.TimerHandle] = {}  # that do not take their answers, the oldest first
-        self.names = {name.strip().lower() for name in (*settings.host_names.split(","), settings.host, "localhost")}
+        names = (*settings.host_names.split(","), settings.host, "localhost")
+        self.names = {name.strip().lower() for name in names} - {""}
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request; its connection may cancel this when the client has gone."""
@@ -70,10 +71,9 @@ class Gate:
                 response = busy(full)
             except Exception as error:  # never a traceback to the caller, never his words in the log
                 event("failed", id=visit.id, **failure(error))
-                message = "Something broke on our side; the log has it under this request's id."
-                response = refuse(500, "internal", message)
-            if not visit.gone:
-                await self._send(visit, response, send)
+                told = "Something broke on our side; the log has it under this request's id."
+                response = refuse(500, "internal", told)
+            await self._send(visit, response, send)
         except asyncio.CancelledError:
             if not connection.lost:
                 raise
@@ -112,8 +112,7 @@ class Gate:
             message = await receive()
             chunk = message.get("body", b"")
             visit.received += len(chunk)
-            visit.gone = message["type"] == "http.disconnect"
-            visit.read = visit.gone or not message.get("more_body", False)
+            visit.read = not message.get("more_body", False)
             if visit.received <= limit:
                 chunks.append(chunk)
             visit.close = visit.received > limit * DISCARD
@@ -186,7 +185,7 @@ class Visit:
         self.id = given.decode() if SANE_ID.fullmatch(given) else secrets.token_hex(8)
         self.status = 0  # of the response, once it has begun; 0 in the log: the client left before
         self.received = 0  # bytes of body
-        self.read = self.gone = self.close = False
+        self.read = self.close = False
 
 
 def is_address(name: str) -> bool:

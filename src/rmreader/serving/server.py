@@ -26,19 +26,10 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Gate, settings: Settings, keep_alive: int = KEEP_ALIVE) -> None:
         config = uvicorn.Config(
-            app,
-            interface="asgi3",
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # nothing here asks who the client is
-            timeout_keep_alive=keep_alive,
-            timeout_graceful_shutdown=int(settings.deadline)
-            + 2,  # by then every accepted request has its answer or its 504
-        )
+            app, interface="asgi3", http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
+            server_header=False, proxy_headers=False, timeout_keep_alive=keep_alive,
+            timeout_graceful_shutdown=int(settings.deadline) + 2,  # by then whatever was accepted has its answer
+        )  # fmt: skip
         super().__init__(config)
         self.settings, self.batcher = settings, app.batcher
 
@@ -50,8 +41,10 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the door, and say where it is once it is open."""
         await super().startup(sockets)
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            signal.signal(signal.SIGHUP, self.handle_exit)  # unless under nohup
+        hangup = getattr(signal, "SIGHUP", None)  # not on Windows
+        if hangup and threading.current_thread() is threading.main_thread():  # noqa: SIM102
+            if signal.getsignal(hangup) != signal.SIG_IGN:  # as under nohup
+                signal.signal(hangup, self.handle_exit)
         host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
         event("serving", url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
