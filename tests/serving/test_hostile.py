@@ -203,6 +203,7 @@ def test_unread_answers_are_bounded_all_together_and_the_oldest_go(
             assert sum(one.transport.get_write_buffer_size() for one in list(server.gate.unread)) <= 4 * 2**20
         until(lambda: server.connections() < 6)
         assert len(server.post("/v1/explain", ask).content) > 2**20  # who reads gets it
+    until(lambda: not server.gate.unread)  # nobody who has left is remembered
 
 
 def test_attention_of_a_long_question_is_refused(server: Any, passage: str) -> None:

@@ -53,7 +53,7 @@ class Job:
     size: int  # tokens left to read; 0: skipped
     future: asyncio.Future[Any]
     turn: int = 0  # the round in which it is read, or its next part
-    parts: Iterator[Any] | None = None  # the reading of one that is read by itself, once begun: Nones, and the result
+    parts: Iterator[Any] | None = None  # of one that is read by itself, once begun
 
     @property
     def alone(self) -> bool:
@@ -61,16 +61,19 @@ class Job:
         return self.finish is not None or self.parts is not None or self.size > SLICE
 
     def begin(self, reader: Reader) -> Iterator[Any]:
-        """Its reading by itself."""
+        """Its reading by itself, in parts: a None after each but the last, and then the result."""
         if self.finish is None:
             windows = max(1, SLICE // window_cost(self.question))
-            return reader.ask_in_parts(self.question, self.passage, top=self.top, windows=windows)
-        return map(self.finish, [reader.explain(self.question, self.passage)])
+            yield from reader.ask_in_parts(self.question, self.passage, top=self.top, windows=windows)
+        else:
+            explanation = reader.explain(self.question, self.passage)
+            yield None  # writing it down takes as long again
+            yield self.finish(explanation)
 
     @property
     def slice(self) -> int:
         """How much of it is read in one turn."""
-        return self.size if self.finish is not None else min(self.size, SLICE)
+        return -(-self.size // 2) if self.finish is not None else min(self.size, SLICE)
 
 
 class Batcher:

@@ -61,7 +61,7 @@ class Connection(HttpToolsProtocol):
             return
         except httptools.HttpParserError:
             if self.loose <= HEAD:
-                self._refuse(400, "bad_request", "This is no request in HTTP/1.1, or one too many at once.")
+                self._refuse(400, "bad_request", "This is not a request in HTTP/1.1.")
                 return
         if self.clock is None and self._idle():
             self._cut_off_after(self.deadline)
