@@ -308,6 +308,10 @@ def test_names_are_ours_by_a_setting(start: Any) -> None:
     server = start(host_names="reader.example.org, other")
     for host, status in (("reader.example.org", 200), ("Other:80", 200), ("evil.example", 421), ("localhost", 200)):
         assert server.client.get("/livez", headers={"host": host}).status_code == status
+    ask = {"question": "Who?", "passage": "Ada."}
+    for origin, status in (("https://reader.example.org", 200), ("https://evil.example", 403), ("null", 403)):
+        headers = {"host": "127.0.0.1:8000", "origin": origin}  # as after a proxy that names its own target in Host
+        assert server.post("/v1/answer", ask, headers=headers).status_code == status
     assert start(host_names="*").client.get("/livez", headers={"host": "evil.example"}).status_code == 200
 
 

@@ -40,24 +40,27 @@ def create_app(reader: Reader, settings: Settings, name: str = "") -> Gate:
 def calls(batcher: Batcher, settings: Settings) -> dict[str, Route]:
     """The three calls under /v1."""
 
+    def check(ask: wire.Ask | wire.AskWhy, passage: str, question: str, told: str, place: str = "") -> None:
+        for name, limit in (("passage", passage), ("question", question)):
+            if (length := len(getattr(ask, name))) > (most := getattr(settings, limit)):
+                message = f"{place}The {name} has {length:,} characters; {told} {most:,}."
+                raise Refused(413, "too_large", message)
+
     async def answer(ask: wire.Ask) -> Response:
-        check(ask, settings)
+        check(ask, "max_passage", "max_question", "the most is")
         (answers,) = await batcher.ask([(ask.question, ask.passage, ask.top)])
         return reply(answered(answers, ask.min_confidence))
 
     async def answers(ask: wire.AskMany) -> Response:
         for place, item in enumerate(ask.items):
-            check(item, settings, f"items[{place}]: ")
+            check(item, "max_passage", "max_question", "the most is", f"items[{place}]: ")
         found = await batcher.ask([(item.question, item.passage, item.top) for item in ask.items])
         pairs = zip(found, ask.items, strict=True)
         return reply({"items": [answered(answers, item.min_confidence) for answers, item in pairs]})
 
     async def explain(ask: wire.AskWhy) -> Response:
-        for text, limit in (("passage", settings.max_explain), ("question", settings.max_explain_question)):
-            if (length := len(getattr(ask, text))) > limit:
-                message = f"The {text} has {length:,} characters; attention is shown for up to {limit:,}."
-                raise Refused(413, "too_large", message)
-        check(ask, settings)
+        check(ask, "max_explain", "max_explain_question", "attention is shown for up to")
+        check(ask, "max_passage", "max_question", "the most is")
         body = await batcher.explain(ask.question, ask.passage, pack if ask.packed else spell)
         return Response(200, body, {"content-type": "application/json"})
 
@@ -111,13 +114,6 @@ def page(settings: Settings, name: str) -> dict[str, Route]:
         return Route("GET", run)
 
     return {"/" if file == "index.html" else f"/{file}": route(file) for file in files}
-
-
-def check(ask: wire.Ask | wire.AskWhy, settings: Settings, place: str = "") -> None:
-    """Refuse a text that is beyond its limit."""
-    for name, limit in (("passage", settings.max_passage), ("question", settings.max_question)):
-        if (length := len(getattr(ask, name))) > limit:
-            raise Refused(413, "too_large", f"{place}The {name} has {length:,} characters; the most is {limit:,}.")
 
 
 def answered(answers: list[Answer], min_confidence: float) -> dict[str, Any]:

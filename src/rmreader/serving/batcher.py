@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmreader.serving.cost import weigh, weigh_attention, window_cost
 from rmreader.serving.settings import Settings
+from rmreader.serving.wire import Refused
 
 if TYPE_CHECKING:
     from rmreader.reading.answering.reader import Answer, Explanation, Reader
@@ -34,11 +35,12 @@ DOUBT = 0.9  # what is left of the estimated pace each time that an idle server 
 SLICE = 2_000  # tokens that one call may have read before the others have their turn
 
 
-class Full(Exception):
+class Full(Refused):
     """The queue holds all it may; ``retry_after`` is the expected wait in whole seconds."""
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__("the queue is full")
+        message = f"This is more than can be answered in time; ask again in {retry_after} s, or send less at once."
+        super().__init__(503, "busy", message, {"retry-after": str(retry_after)})
         self.retry_after = retry_after
 
 

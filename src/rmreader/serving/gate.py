@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmreader.serving.batcher import Batcher, Full
+from rmreader.serving.batcher import Batcher
 from rmreader.serving.logs import event, failure
 from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
@@ -55,8 +55,8 @@ class Gate:
         self.routes, self.settings, self.batcher, self.meters = routes, settings, batcher, meters
         self.key = settings.api_key.encode()
         self.unread: dict[Connection, asyncio.TimerHandle] = {}  # that do not take their answers, the oldest first
-        names = (*settings.host_names.split(","), settings.host, "localhost")
-        self.names = {name.strip().lower() for name in names} - {""}
+        self.listed = {name.strip().lower() for name in settings.host_names.split(",")} - {""}
+        self.names = {*self.listed, settings.host.lower(), "localhost"}
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request; its connection may cancel this when the client has gone."""
@@ -67,8 +67,6 @@ class Gate:
                 response = await self._admit(visit, receive)
             except Refused as refused:
                 response = refused.response
-            except Full as full:
-                response = busy(full)
             except Exception as error:  # never a traceback to the caller, never his words in the log
                 event("failed", id=visit.id, **failure(error))
                 told = "Something broke on our side; the log has it under this request's id."
@@ -135,8 +133,9 @@ class Gate:
         if name not in self.names and "*" not in self.names and not is_address(name):
             message = "This server does not answer for the name in Host; it does if started with it in --host-names."
             raise Refused(421, "wrong_host", message)
-        origin = visit.headers.get(b"origin")
-        if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != hosts[0]:
+        origin = visit.headers.get(b"origin", b"://" + hosts[0].encode("latin-1")).decode("latin-1").lower()
+        parts = HOST.fullmatch(place := origin.partition("://")[2])
+        if place != hosts[0] and (parts is None or parts[1] not in self.listed):  # a proxy may change Host alone
             raise Refused(403, "other_origin", "A web page of another origin may not ask this server.")
 
     def _check_key(self, headers: Headers) -> None:
@@ -194,9 +193,3 @@ def is_address(name: str) -> bool:
         return bool(ipaddress.ip_address(name.strip("[]")))
     except ValueError:
         return False
-
-
-def busy(full: Full) -> Response:
-    """The refusal of a full queue."""
-    message = f"This is more than can be answered in time; ask again in {full.retry_after} s, or send less at once."
-    return refuse(503, "busy", message, {"retry-after": str(full.retry_after)})
