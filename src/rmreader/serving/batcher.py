@@ -65,8 +65,8 @@ class Job:
     def begin(self, reader: Reader) -> Iterator[Any]:
         """Its reading by itself, in parts: a None after each but the last, and then the result."""
         if self.finish is None:
-            windows = max(1, SLICE // window_cost(self.question))
-            yield from reader.ask_in_parts(self.question, self.passage, top=self.top, windows=windows)
+            portions = max(1, SLICE // window_cost(self.question))
+            yield from reader.ask_in_parts(self.question, self.passage, top=self.top, portions=portions)
         else:
             explanation = reader.explain(self.question, self.passage)
             yield None  # writing it down takes as long again
