@@ -18,6 +18,7 @@ from rmreader.config import (
     Range,
     Recipe,
     Training,
+    build_settings,
     field_help,
     field_ranges,
     load_recipe,
@@ -40,10 +41,10 @@ def values(hint: Any, allowed: Range = ANY) -> st.SearchStrategy[Any]:
     if typing.get_origin(hint) is tuple:
         return st.tuples(*map(values, typing.get_args(hint)))
     if hint is float:
-        least, most = max(allowed.least, allowed.above, -1e37), min(allowed.below, 1e37)
+        least, most = max(allowed.least, allowed.above, -1e37), min(allowed.below, allowed.most, 1e37)
         return st.floats(least, most, allow_nan=False).filter(allowed.__contains__)
     if hint is int:
-        return st.integers(int(max(allowed.least, -(10**12))), int(min(allowed.below - 1, 10**12)))
+        return st.integers(int(max(allowed.least, -(10**12))), int(min(allowed.below - 1, allowed.most, 10**12)))
     if hint is str:
         return st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
     assert hint is bool
@@ -221,3 +222,18 @@ def test_a_damaged_recipe_file_is_one_sentence(tmp_path: Path, content: bytes, m
 def test_a_missing_recipe_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such recipe"):
         load_recipe(tmp_path / "none.yaml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Door:
+    port: typing.Annotated[int, Range(least=0, most=65_535)] = 80
+    name: str = ""
+
+
+def test_any_dataclass_of_settings_is_checked_as_a_recipe_is() -> None:
+    assert build_settings(Door, {"port": 65_535}, "server") == Door(65_535)
+    assert field_ranges(Door) == {"port": "at least 0 and at most 65535"}
+    with pytest.raises(UserError, match="^server: port must be at least 0 and at most 65535; it is 65536.$"):
+        build_settings(Door, {"port": 65_536}, "server")
+    with pytest.raises(UserError, match="^server: unknown key 'prt'; the nearest is 'port'.$"):
+        build_settings(Door, {"prt": 1}, "server")

@@ -30,12 +30,13 @@ class Range:
     least: float = -math.inf
     above: float = -math.inf
     below: float = math.inf
+    most: float = math.inf
 
     def __contains__(self, number: float) -> bool:
-        return self.least <= number < self.below and number > self.above
+        return self.least <= number <= self.most and self.above < number < self.below
 
     def __str__(self) -> str:
-        bounds = (("at least", self.least), ("above", self.above), ("below", self.below))
+        bounds = (("at least", self.least), ("above", self.above), ("below", self.below), ("at most", self.most))
         return " and ".join(f"{word} {bound}" for word, bound in bounds if math.isfinite(bound))
 
 
@@ -238,7 +239,7 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {section!r} must be a mapping.")
         branch[key] = value
-    recipe: Recipe = _build(Recipe, tree, where)
+    recipe: Recipe = build_settings(Recipe, tree, where)
     inputs = recipe.inputs
     if not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual):
         raise UserError(f"{where}: inputs: all are off, and so is reading; turn one on, as inputs.characters=true.")
@@ -293,7 +294,11 @@ def _twice(root: Any) -> str | None:
     return None
 
 
-def _build(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
+def build_settings(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
+    """A frozen dataclass of settings from plain data: each value checked against its field's type and ``Range``.
+
+    Fields may be dataclasses themselves. ``where`` opens the sentence of every refusal: a file, ``server setting`` …
+    """
     hints = typing.get_type_hints(cls, include_extras=True)
     values: dict[str, Any] = {}
     for key, value in tree.items():
@@ -304,7 +309,7 @@ def _build(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
         if dataclasses.is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
                 raise UserError(f"{place} must be a mapping.")
-            values[key] = _build(typing.cast(type, hints[key]), value, place)
+            values[key] = build_settings(typing.cast(type, hints[key]), value, place)
         else:
             values[key] = _coerce(hints[key], value, place)
     return cls(**values)
