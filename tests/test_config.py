@@ -56,7 +56,19 @@ def section(cls: type) -> st.SearchStrategy[Any]:
     return st.builds(cls, **{name: values(hint) for name, hint in hints.items()})
 
 
-RECIPES = st.builds(Recipe, **{name: section(cls) for name, cls in SECTIONS.items()})
+def consistent(recipe: Recipe) -> bool:
+    """No setting contradicts another; the sentence on each contradiction has a test of its own."""
+    inputs, training = recipe.inputs, recipe.training
+    frozen = not inputs.contextual or inputs.contextual_mode == "frozen"
+    return (
+        bool(inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual)
+        and (not inputs.contextual or not frozen or inputs.contextual_pairing == "apart")
+        and (frozen or not inputs.contextual.startswith("elmo:"))
+        and (training.schedule != "halve" or training.holdout > 0)
+    )
+
+
+RECIPES = st.builds(Recipe, **{name: section(cls) for name, cls in SECTIONS.items()}).filter(consistent)
 
 
 @settings(max_examples=50, deadline=None)
@@ -126,6 +138,10 @@ def test_every_setting_has_a_help_text() -> None:
         ({}, ["network.blocks"], "write it as section.key=value"),
         ({}, ["network.blocks=[1"], "network.blocks=[1"),
         ({"network": 3}, ["network.blocks=2"], "'network' must be a mapping"),
+        ({}, ["inputs.vectors=", "inputs.characters=false", "inputs.exact_match=false"], "r.yaml: inputs: all are off"),
+        ({}, ["inputs.contextual=minilm", "inputs.contextual_pairing=together"], "only a tuned encoder reads pairs"),
+        ({}, ["inputs.contextual=elmo:x", "inputs.contextual_mode=tuned"], "ELMo is read frozen only"),
+        ({}, ["training.holdout=0"], "halving is decided on held-out articles, and training.holdout is 0"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tree: Any, overrides: list[str], message: str) -> None:
@@ -175,9 +191,25 @@ def test_a_number_that_makes_no_sense_is_refused_with_what_is_allowed(setting: s
     assert str(caught.value).replace("'", "").endswith(f"{value}.")
 
 
+def test_overrides_may_be_a_mapping() -> None:
+    changes = {"training.betas": [0.8, 0.9], "inputs.tags": "", "training.rate": 1e-4}
+    words = ["training.betas=[0.8, 0.9]", "inputs.tags=", "training.rate=1e-4"]
+    assert recipe_from({}, changes) == recipe_from({}, words)
+    with pytest.raises(UserError, match=r"'blocks': write it as section\.key=value"):
+        recipe_from({}, {"blocks": 2})
+
+
 def test_zero_switches_off_what_can_be_switched_off() -> None:
     off = ["clip", "ema", "holdout", "weight_decay", "warmup", "patience", "reward_weight", "contextual_rate"]
-    recipe = recipe_from({}, [*(f"training.{key}=0" for key in off), "network.dropout=0", "training.betas=[0, 0]"])
+    recipe = recipe_from(
+        {},
+        [
+            *(f"training.{key}=0" for key in off),
+            "training.schedule=anneal",
+            "network.dropout=0",
+            "training.betas=[0, 0]",
+        ],
+    )
     assert [getattr(recipe.training, key) for key in off] == [0] * len(off)
 
 
@@ -197,7 +229,7 @@ def test_every_number_but_gamma_has_a_range() -> None:
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.yaml"
     path.write_text(text)
-    with pytest.raises(UserError, match="the key 'blocks' stands there twice"):
+    with pytest.raises(UserError, match="the key 'blocks' is there twice"):
         load_recipe(path)
 
 
@@ -233,7 +265,7 @@ class Door:
 def test_any_dataclass_of_settings_is_checked_as_a_recipe_is() -> None:
     assert build_settings(Door, {"port": 65_535}, "server") == Door(65_535)
     assert field_ranges(Door) == {"port": "at least 0 and at most 65535"}
-    with pytest.raises(UserError, match="^server: port must be at least 0 and at most 65535; it is 65536.$"):
+    with pytest.raises(UserError, match=r"^server: port must be at least 0 and at most 65535; it is 65536.$"):
         build_settings(Door, {"port": 65_536}, "server")
-    with pytest.raises(UserError, match="^server: unknown key 'prt'; the nearest is 'port'.$"):
+    with pytest.raises(UserError, match=r"^server: unknown key 'prt'; the nearest is 'port'.$"):
         build_settings(Door, {"prt": 1}, "server")

@@ -15,7 +15,7 @@ import math
 import textwrap
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -197,53 +197,92 @@ class Recipe:
 
 
 T = TypeVar("T")
+Overrides = Sequence[str] | Mapping[str, Any]
+"""Changes to a recipe: words such as ``network.blocks=2``, or a mapping such as ``{"network.blocks": 2}``."""
+SHIPPED = Path(__file__).parent / "recipes"
 
 
-def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a YAML recipe and apply ``section.key=value`` overrides to it."""
+def load_recipe(source: str | Path, overrides: Overrides = ()) -> Recipe:
+    """Read a recipe, a YAML file or the name of one that comes with the package, and apply overrides to it."""
     import yaml  # here, since the command line starts with this module and most verbs need no YAML
 
-    path = Path(source)
+    path = find_recipe(source)
     try:
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
         tree = loader.construct_document(root) if root is not None else {}
-    except FileNotFoundError:
-        raise UserError(
-            f"{path}: no such recipe; recipes/ in the repository holds the ones that come with it."
-        ) from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2026-13-45
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); mend the file.") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or the date 2026-13-45
+        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); fix the file.") from None
     if (key := _twice(root)) is not None:
-        raise UserError(f"{path}: the key {key!r} stands there twice; leave one of them.")
+        raise UserError(f"{path}: the key {key!r} is there twice; leave one of them.")
     return recipe_from(tree or {}, overrides, str(path))
 
 
-def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
-    """Build a recipe from plain data, such as parsed YAML or JSON, and overrides."""
-    import yaml
+def find_recipe(source: str | Path) -> Path:
+    """The file of a recipe given by its path or by the name of one that comes with the package."""
+    for path in (Path(source), SHIPPED / f"{source}.yaml"):
+        if path.is_file():
+            return path
+    names = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+    raise UserError(f"{source}: no such recipe; there are {names}; or give a YAML file.")
 
+
+def recipe_from(tree: Any, overrides: Overrides = (), where: str = "recipe") -> Recipe:
+    """Build a recipe from plain data, such as parsed YAML or JSON, and overrides."""
     if not isinstance(tree, Mapping):
         raise UserError(f"{where}: a recipe is a mapping of sections; see `rmreader recipe`.")
     tree = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
-    for override in overrides:
-        name, equals, text = override.partition("=")
-        section, dot, key = name.strip().partition(".")
-        if not equals or not dot:
-            raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
-        try:
-            value = yaml.safe_load(text) if text.strip() else ""
-        except (yaml.YAMLError, ValueError):
-            raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
+    for name, value in _pairs(overrides):
+        section, _, key = name.partition(".")
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {section!r} must be a mapping.")
         branch[key] = value
     recipe: Recipe = build_settings(Recipe, tree, where)
-    inputs = recipe.inputs
-    if not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual):
-        raise UserError(f"{where}: inputs: all are off, and so is reading; turn one on, as inputs.characters=true.")
+    for broken, sentence in _contradictions(recipe):
+        if broken:
+            raise UserError(f"{where}: {sentence}")
     return recipe
+
+
+def _contradictions(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Every rule on settings that do not go together: whether the recipe breaks it, and what to do then."""
+    inputs, training = recipe.inputs, recipe.training
+    contextual, tuned = inputs.contextual, inputs.contextual_mode == "tuned"
+    return [
+        (
+            not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or contextual),
+            "inputs: all are off, and so is reading; turn one on, as inputs.characters=true.",
+        ),
+        (
+            bool(contextual) and not tuned and inputs.contextual_pairing == "together",
+            "inputs.contextual_pairing=together: only a tuned encoder reads pairs; set apart.",
+        ),
+        (
+            tuned and contextual.startswith("elmo:"),
+            "inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen.",
+        ),
+        (
+            training.schedule == "halve" and training.holdout <= 0,
+            "training.schedule=halve: halving is decided on held-out articles, and training.holdout is 0; "
+            "set training.schedule=anneal, or hold some out.",
+        ),
+    ]
+
+
+def _pairs(overrides: Overrides) -> Iterator[tuple[str, Any]]:
+    """The name, section.key, and the value of every override."""
+    import yaml
+
+    for override in overrides:
+        name, equals, text = override.partition("=") if not isinstance(overrides, Mapping) else (override, "=", "")
+        if not equals or "." not in name:
+            raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
+        try:
+            value = overrides[name] if isinstance(overrides, Mapping) else yaml.safe_load(text) if text.strip() else ""
+        except (yaml.YAMLError, ValueError, RecursionError):
+            raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
+        yield name.strip(), value
 
 
 def to_tree(recipe: Recipe) -> dict[str, Any]:

@@ -224,6 +224,5 @@ def other_window(bert: Path, folder: Path) -> Path:
 
 
 def test_frozen_encoders_read_no_pairs(tiny: Any, bert: Path) -> None:
-    inputs = replace(tiny.recipe().inputs, contextual=str(bert), contextual_pairing="together")
     with pytest.raises(UserError, match="only a tuned encoder reads pairs"):
-        Extras(inputs, CPU)
+        tiny.recipe(f"inputs.contextual={bert}", "inputs.contextual_pairing=together")

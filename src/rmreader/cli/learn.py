@@ -20,23 +20,32 @@ Words = Annotated[
 ]
 
 
-def split_words(words: list[str] | None) -> tuple[Path | None, list[str]]:
-    """The recipe's path, if the first word is no setting, and the settings to change."""
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A recipe that comes with rmreader, by name (small, base, paper, tiny …), or a YAML file.",
+    ),
+]
+
+
+def split_words(words: list[str] | None) -> tuple[str | None, list[str]]:
+    """The recipe, if the first word is no setting, and the settings to change."""
     words = words or []
-    return (Path(words[0]), words[1:]) if words and "=" not in words[0] else (None, words)
+    return (words[0], words[1:]) if words and "=" not in words[0] else (None, words)
 
 
 def recipe_of(words: list[str] | None) -> Recipe:
     """The recipe that the words of ``[RECIPE] [KEY=VALUE]...`` make; the defaults changed where no file is named."""
     from rmreader.config import load_recipe, recipe_from
 
-    path, overrides = split_words(words)
-    return load_recipe(path, overrides) if path else recipe_from({}, overrides)
+    name, overrides = split_words(words)
+    return load_recipe(name, overrides) if name else recipe_from({}, overrides)
 
 
 @app.command()
 def train(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe; the folder recipes/ holds several.")],
+    recipe: RecipeName,
     train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
     out: Annotated[Path, typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/.")],
     dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,

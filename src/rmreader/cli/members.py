@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from rmreader.cli.app import app
+from rmreader.cli.learn import RecipeName
 from rmreader.cli.output import Json, emit_json, note, table
 from rmreader.errors import UserError
 
 
 @app.command()
 def members(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe, the same for all members.")],
+    recipe: RecipeName,
     train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
     dev: Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")],
     out: Annotated[Path, typer.Option(help="Folder with a folder for each member.")],
@@ -39,14 +40,12 @@ def members(
     """Train several members at once on one device: seeds, variants, or both."""
     from rmreader.config import load_recipe
     from rmreader.learning.members import refuse_seed, train_members, variants
-    from rmreader.learning.schedule import check
 
     refuse_seed(overrides or ())
     chosen = variants(vary or (), seeds)
     settings = load_recipe(recipe, overrides or ())
     for member in chosen:  # a mistake in any of them is told before the first one starts
         training = load_recipe(recipe, [*(overrides or ()), *member.overrides]).training
-        check(training)
         if training.init and not Path(training.init).exists():
             raise UserError(f"training.init={training.init}: there is nothing; give a run's or a reader's folder.")
     shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev), *(["--device", device] if device else [])]

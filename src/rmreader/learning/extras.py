@@ -49,8 +49,6 @@ class Extras:
         self.tuned: TunedEncoder | None = None
         self.pieces: Pieces | None = None
         if inputs.contextual and inputs.contextual_mode == "frozen":
-            if inputs.contextual_pairing != "apart":
-                raise UserError("inputs.contextual_pairing=together: only a tuned encoder reads pairs; set apart.")
             self.frozen = frozen_encoder(inputs.contextual).to(device)
             if known and known.fingerprint != self.frozen.fingerprint:
                 raise UserError(f"{reader}: it was trained with another encoder than {inputs.contextual} is now.")

@@ -88,7 +88,7 @@ def variants(descriptions: Sequence[str], count: int) -> list[Member]:
 
 
 def train_members(
-    recipe_path: Path,
+    recipe_name: str | Path,
     recipe: Recipe,
     members: Sequence[Member],
     options: Sequence[str],
@@ -111,7 +111,7 @@ def train_members(
             while waiting or running:
                 while waiting and (not at_once or len(running) < at_once):
                     member = waiting.pop(0)
-                    running[member.name] = _Process(member, recipe_path, options, out / member.name, resume, share)
+                    running[member.name] = _Process(member, recipe_name, options, out / member.name, resume, share)
                 time.sleep(0.5)
                 for process in list(running.values()):
                     if process.popen.poll() == ShareError.status and process.share < 100:
@@ -134,7 +134,7 @@ class _Process:
     """A member at work."""
 
     def __init__(
-        self, member: Member, recipe_path: Path, options: Sequence[str], out: Path, resume: bool, share: int
+        self, member: Member, recipe_name: str | Path, options: Sequence[str], out: Path, resume: bool, share: int
     ) -> None:
         self.member, self.out, self.begun = member, out, time.monotonic()
         out.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class _Process:
         # Should this process be killed, the kernel asks the member to stop. It watches the thread that starts it, which
         # in ``train_members`` waits for it too.
         parent = ["--parent", str(os.getpid())]
-        self.words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again, *parent]
+        self.words = [str(recipe_name), *options, *member.overrides, "--out", str(out), *again, *parent]
         self.start(share)
 
     def start(self, share: int) -> None:

@@ -21,7 +21,6 @@ from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.errors import UserError
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.log import say
-from rmreader.learning.schedule import check
 from rmreader.text.lexicon import Lexicon
 
 _RUN = "run.json"
@@ -29,7 +28,6 @@ _RUN = "run.json"
 
 def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
     """Make the folder ours or say why not; whether it holds a run to go on with."""
-    check(recipe.training)
     places = {"run": _RUN, "last": checkpoint.MANIFEST, "best": readerfolder.MANIFEST}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder for the run.")

@@ -33,7 +33,7 @@ Runs = dict[str, dict[int, Run]]
 """By objective and seed."""
 
 
-def study_rl(init: Path, recipe: Path | None, overrides: Sequence[str], job: Job, seeds: int = 3) -> Report:
+def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], job: Job, seeds: int = 3) -> Report:
     """Train, score and compare; draws the curves and writes the page of disagreements."""
     started = init_recipe(init)
     if recipe is not None:
