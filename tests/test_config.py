@@ -15,18 +15,15 @@ from rmreader.config import (
     Decoding,
     Inputs,
     NetworkConfig,
-    Range,
     Recipe,
     Training,
-    build_settings,
-    field_help,
-    field_ranges,
     load_recipe,
     recipe_from,
     save_recipe,
     to_tree,
 )
 from rmreader.errors import UserError
+from rmreader.settings import Range, build_settings, field_help, field_ranges
 
 SECTIONS = {"inputs": Inputs, "network": NetworkConfig, "training": Training, "decoding": Decoding}
 ANY = Range()
@@ -189,14 +186,6 @@ def test_a_number_that_makes_no_sense_is_refused_with_what_is_allowed(setting: s
         recipe_from({}, [setting])
     assert str(caught.value).startswith(f"recipe: {section}: {key} must be {allowed}; it is ")
     assert str(caught.value).replace("'", "").endswith(f"{value}.")
-
-
-def test_overrides_may_be_a_mapping() -> None:
-    changes = {"training.betas": [0.8, 0.9], "inputs.tags": "", "training.rate": 1e-4}
-    words = ["training.betas=[0.8, 0.9]", "inputs.tags=", "training.rate=1e-4"]
-    assert recipe_from({}, changes) == recipe_from({}, words)
-    with pytest.raises(UserError, match=r"'blocks': write it as section\.key=value"):
-        recipe_from({}, {"blocks": 2})
 
 
 def test_zero_switches_off_what_can_be_switched_off() -> None:

@@ -6,46 +6,50 @@ every setting there is. An unknown key is an error that names the nearest one th
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import dataclasses
-import difflib
-import inspect
-import math
-import textwrap
-import types
-import typing
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from rmreader.errors import UserError
+from rmreader.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Range,
+    Seed,
+    Share,
+    build_settings,
+    field_help,
+    field_ranges,
+)
 
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers that make sense for a setting; its text is how they are told."""
-
-    least: float = -math.inf
-    above: float = -math.inf
-    below: float = math.inf
-    most: float = math.inf
-
-    def __contains__(self, number: float) -> bool:
-        return self.least <= number <= self.most and self.above < number < self.below
-
-    def __str__(self) -> str:
-        bounds = (("at least", self.least), ("above", self.above), ("below", self.below), ("at most", self.most))
-        return " and ".join(f"{word} {bound}" for word, bound in bounds if math.isfinite(bound))
-
-
-Count = Annotated[int, Range(least=1)]
-Natural = Annotated[int, Range(least=0)]
-Seed = Annotated[int, Range(least=0, below=2**63)]
-Positive = Annotated[float, Range(above=0)]
-NonNegative = Annotated[float, Range(least=0)]
-Share = Annotated[float, Range(least=0, below=1)]
+__all__ = [
+    "SHIPPED",
+    "Count",
+    "Decoding",
+    "Inputs",
+    "Natural",
+    "NetworkConfig",
+    "NonNegative",
+    "Positive",
+    "Range",
+    "Recipe",
+    "Seed",
+    "Share",
+    "Training",
+    "build_settings",
+    "field_help",
+    "field_ranges",
+    "find_recipe",
+    "load_recipe",
+    "recipe_from",
+    "save_recipe",
+    "to_tree",
+]
 
 
 @dataclass(frozen=True)
@@ -196,13 +200,10 @@ class Recipe:
     decoding: Decoding = field(default_factory=Decoding)
 
 
-T = TypeVar("T")
-Overrides = Sequence[str] | Mapping[str, Any]
-"""Changes to a recipe: words such as ``network.blocks=2``, or a mapping such as ``{"network.blocks": 2}``."""
 SHIPPED = Path(__file__).parent / "recipes"
 
 
-def load_recipe(source: str | Path, overrides: Overrides = ()) -> Recipe:
+def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe, a YAML file or the name of one that comes with the package, and apply overrides to it."""
     import yaml  # here, since the command line starts with this module and most verbs need no YAML
 
@@ -213,7 +214,7 @@ def load_recipe(source: str | Path, overrides: Overrides = ()) -> Recipe:
         tree = loader.construct_document(root) if root is not None else {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or the date 2026-13-45
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); fix the file.") from None
-    if (key := _twice(root)) is not None:
+    if isinstance(root, yaml.MappingNode) and (key := _twice(root)) is not None:
         raise UserError(f"{path}: the key {key!r} is there twice; leave one of them.")
     return recipe_from(tree or {}, overrides, str(path))
 
@@ -227,62 +228,50 @@ def find_recipe(source: str | Path) -> Path:
     raise UserError(f"{source}: no such recipe; there are {names}; or give a YAML file.")
 
 
-def recipe_from(tree: Any, overrides: Overrides = (), where: str = "recipe") -> Recipe:
-    """Build a recipe from plain data, such as parsed YAML or JSON, and overrides."""
+def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
+    """Build a recipe from plain data, such as parsed YAML or JSON, and overrides; refused where it contradicts itself.
+
+    An override is ``section.key=value``, its value in YAML.
+    """
+    import yaml
+
     if not isinstance(tree, Mapping):
         raise UserError(f"{where}: a recipe is a mapping of sections; see `rmreader recipe`.")
     tree = {key: dict(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
-    for name, value in _pairs(overrides):
-        section, _, key = name.partition(".")
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not equals or not dot:
+            raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
+        try:
+            value = yaml.safe_load(text) if text.strip() else ""
+        except (yaml.YAMLError, ValueError, RecursionError):
+            raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {section!r} must be a mapping.")
         branch[key] = value
     recipe: Recipe = build_settings(Recipe, tree, where)
-    for broken, sentence in _contradictions(recipe):
-        if broken:
-            raise UserError(f"{where}: {sentence}")
+    for contradiction in _contradictions(recipe):
+        raise UserError(f"{where}: {contradiction}")
     return recipe
 
 
-def _contradictions(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Every rule on settings that do not go together: whether the recipe breaks it, and what to do then."""
+def _contradictions(recipe: Recipe) -> Iterator[str]:
+    """What in a recipe does not go together, and the remedy; every such rule there is."""
     inputs, training = recipe.inputs, recipe.training
     contextual, tuned = inputs.contextual, inputs.contextual_mode == "tuned"
-    return [
-        (
-            not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or contextual),
-            "inputs: all are off, and so is reading; turn one on, as inputs.characters=true.",
-        ),
-        (
-            bool(contextual) and not tuned and inputs.contextual_pairing == "together",
-            "inputs.contextual_pairing=together: only a tuned encoder reads pairs; set apart.",
-        ),
-        (
-            tuned and contextual.startswith("elmo:"),
-            "inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen.",
-        ),
-        (
-            training.schedule == "halve" and training.holdout <= 0,
+    if not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or contextual):
+        yield "inputs: all are off, and so is reading; turn one on, as inputs.characters=true."
+    if contextual and not tuned and inputs.contextual_pairing == "together":
+        yield "inputs.contextual_pairing=together: only a tuned encoder reads pairs; set apart."
+    if contextual.startswith("elmo:") and tuned:
+        yield "inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen."
+    if training.schedule == "halve" and training.holdout <= 0:
+        yield (
             "training.schedule=halve: halving is decided on held-out articles, and training.holdout is 0; "
-            "set training.schedule=anneal, or hold some out.",
-        ),
-    ]
-
-
-def _pairs(overrides: Overrides) -> Iterator[tuple[str, Any]]:
-    """The name, section.key, and the value of every override."""
-    import yaml
-
-    for override in overrides:
-        name, equals, text = override.partition("=") if not isinstance(overrides, Mapping) else (override, "=", "")
-        if not equals or "." not in name:
-            raise UserError(f"override {override!r}: write it as section.key=value, for example network.blocks=2.")
-        try:
-            value = overrides[name] if isinstance(overrides, Mapping) else yaml.safe_load(text) if text.strip() else ""
-        except (yaml.YAMLError, ValueError, RecursionError):
-            raise UserError(f"override {override!r}: the value is not valid YAML; quote it if it is a text.") from None
-        yield name.strip(), value
+            "set training.schedule=anneal, or hold some out."
+        )
 
 
 def to_tree(recipe: Recipe) -> dict[str, Any]:
@@ -299,91 +288,10 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
 
 
-def field_help(cls: type) -> dict[str, str]:
-    """The docstring that follows each field of a dataclass in its source."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    helps: dict[str, str] = {}
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
-                helps[name] = str(text)
-    return helps
-
-
-def field_ranges(cls: type) -> dict[str, str]:
-    """What the numbers of a dataclass may be, in words, by field."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    numbers = {
-        name: typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else hint for name, hint in hints.items()
-    }
-    return {name: str(hint.__metadata__[0]) for name, hint in numbers.items() if typing.get_origin(hint) is Annotated}
-
-
 def _twice(root: Any) -> str | None:
-    """A key that stands twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
+    """A key that is twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
     import yaml
 
-    sections = [root, *(value for _, value in root.value)] if isinstance(root, yaml.MappingNode) else []
-    for section in sections:
-        keys = [key.value for key, _ in section.value] if isinstance(section, yaml.MappingNode) else []
-        for place, key in enumerate(keys):
-            if key in keys[:place]:
-                return str(key)
-    return None
-
-
-def build_settings(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
-    """A frozen dataclass of settings from plain data: each value checked against its field's type and ``Range``.
-
-    Fields may be dataclasses themselves. ``where`` opens the sentence of every refusal: a file, ``server setting`` …
-    """
-    hints = typing.get_type_hints(cls, include_extras=True)
-    values: dict[str, Any] = {}
-    for key, value in tree.items():
-        if key not in hints:
-            near = difflib.get_close_matches(str(key), hints, n=1, cutoff=0.0)
-            raise UserError(f"{where}: unknown key {key!r}; the nearest is {near[0]!r}.")
-        place = f"{where}: {key}"
-        if dataclasses.is_dataclass(hints[key]):
-            if not isinstance(value, Mapping):
-                raise UserError(f"{place} must be a mapping.")
-            values[key] = build_settings(typing.cast(type, hints[key]), value, place)
-        else:
-            values[key] = _coerce(hints[key], value, place)
-    return cls(**values)
-
-
-def _coerce(hint: Any, value: Any, place: str) -> Any:
-    """The value as the field's type, or one clear sentence."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        number, allowed = _coerce(args[0], value, place), args[1]
-        if number in allowed:
-            return number
-        raise UserError(f"{place} must be {allowed}; it is {value!r}.")
-    if origin is Literal:
-        if value in args:
-            return value
-        raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {value!r}.")
-    if origin is tuple:
-        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
-            return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
-        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {value!r}.")
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _coerce(next(a for a in args if a is not type(None)), value, place)
-    if hint is bool and isinstance(value, bool):
-        return value
-    if hint is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        with contextlib.suppress(ValueError, OverflowError):
-            if abs(number := float(value)) < 1e38:  # YAML reads 1e-4 as a string; more than this is infinite in float32
-                return number
-            raise UserError(f"{place} must be a finite number, of single precision; it is {value!r}.")
-    if hint is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return str(value)
-    if hint is str and value is None:
-        return ""
-    wanted = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{place} must be of type {wanted}; it is {value!r}.")
+    mappings = [node for node in (root, *(value for _, value in root.value)) if isinstance(node, yaml.MappingNode)]
+    counts = (Counter(key.value for key, _ in mapping.value) for mapping in mappings)
+    return next((str(key) for found in counts for key, count in found.items() if count > 1), None)

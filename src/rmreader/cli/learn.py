@@ -121,7 +121,7 @@ def _settings(section: Any) -> dict[str, dict[str, Any]]:
     """Every field of a recipe's section: value, default, what it may be, help."""
     import typing
 
-    from rmreader.config import field_help, field_ranges
+    from rmreader.settings import field_help, field_ranges
 
     helps, ranges = field_help(type(section)), field_ranges(type(section))
     choices = {

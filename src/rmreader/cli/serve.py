@@ -11,8 +11,8 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.read import Model
-from rmreader.config import field_help
 from rmreader.serving.settings import Settings
+from rmreader.settings import field_help
 
 
 def serve(model: Model = "small", **settings: Any) -> None:
