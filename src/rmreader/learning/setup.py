@@ -17,12 +17,12 @@ from rmreader.data.squad import skipped
 from rmreader.errors import UserError
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.log import say
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.text.lexicon import Lexicon
 
@@ -44,7 +44,7 @@ class Setup:
     rewards: Rewards | None
     train_name: str
     train_sha256: str
-    extras: Extras
+    text_inputs: TextInputs
     read_every: int
     """Steps between looks at the device; on a GPU each look waits for it."""
 
@@ -62,7 +62,7 @@ def prepare(
     device = pick_device(device_name)
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
-    extras = Extras(recipe.inputs, device, cache_dir)
+    text_inputs = TextInputs(recipe.inputs, device, cache_dir)
     encoded = _read(train_path, cache_dir)
     dev = _read(dev_path, cache_dir) if dev_path else None
     if dev is not None and not len(dev):
@@ -81,7 +81,7 @@ def prepare(
         also = [*encoded.vocabulary, *(dev.vocabulary if dev else ())]
         lexicon = Lexicon.build(word_counts(learned), recipe.inputs, also)
     torch.manual_seed(recipe.training.seed)
-    network = readerfolder.make_network(recipe, lexicon, extras.shape, extras.tuned)
+    network = readerfolder.make_network(recipe, lexicon, text_inputs.shape, text_inputs.tuned)
     if weights is not None:
         if network.contextual is not None and not part(weights, "contextual."):
             # from a reader with frozen vectors: their encoder begins as it is
@@ -103,13 +103,13 @@ def prepare(
         device=device,
         lexicon=lexicon,
         network=network.to(device),
-        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, extras, teacher=teacher),
-        selection=Feed(held, lexicon, device, extras=extras) if held else None,
-        dev=Feed(dev, lexicon, device, extras=extras) if dev else None,
+        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, text_inputs, teacher=teacher),
+        selection=Feed(held, lexicon, device, text_inputs=text_inputs) if held else None,
+        dev=Feed(dev, lexicon, device, text_inputs=text_inputs) if dev else None,
         rewards=rewards_of(learned, recipe).to(device) if reinforced else None,
         train_name=train_path.name,
         train_sha256=train_sha256,
-        extras=extras,
+        text_inputs=text_inputs,
         read_every=50 if device.type == "cuda" else 1,
     )
 

@@ -291,7 +291,7 @@ class Run:
             "trained_on_sha256": self.setup.train_sha256,
         }
         parts = weights, self.setup.lexicon, self.recipe, scores, provenance
-        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras, fitted=fitted)
+        readerfolder.write_reader(self.out / "best", *parts, text_inputs=self.setup.text_inputs, fitted=fitted)
 
     def _save(self) -> None:
         self._read()

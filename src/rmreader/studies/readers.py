@@ -20,9 +20,9 @@ from rmreader.console import progress
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import in_order
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.model.spans import top_spans
 from rmreader.studies.folders import reader_folder
@@ -57,8 +57,8 @@ def open_reader(
     """A reader's network, the data as it reads them, and its recipe; ``keep`` as in ``Feed``."""
     folder = reader_folder(name_or_path)
     network, lexicon, recipe = load_network(folder, device)
-    extras = Extras(recipe.inputs, device, reader=folder)
-    return network, Feed(encoded, lexicon, device, extras=extras, keep=keep), recipe
+    text_inputs = TextInputs(recipe.inputs, device, reader=folder)
+    return network, Feed(encoded, lexicon, device, text_inputs=text_inputs, keep=keep), recipe
 
 
 @torch.no_grad()

@@ -19,11 +19,11 @@ from rmreader.data.split import split, split_seed
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import Scores, evaluate
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.members import Member
 from rmreader.learning.outfolder import fingerprint
 from rmreader.learning.setup import pick_device, read_init
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.studies import curves, disagreements, paper
 from rmreader.studies.report import Report, mean, shown, summary
 from rmreader.studies.runs import SECOND_STAGE, Job, Run, check_stage, claim, evaluations, train_all
@@ -45,20 +45,20 @@ def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], jo
     check_stage(job, "runs", settings)
     device = pick_device(job.device)
     weights, lexicon = read_init(init)
-    extras = Extras(settings.inputs, device)
-    network = readerfolder.make_network(settings, lexicon, extras.shape, extras.tuned)
+    text_inputs = TextInputs(settings.inputs, device)
+    network = readerfolder.make_network(settings, lexicon, text_inputs.shape, text_inputs.tuned)
     readerfolder.load_weights(network, weights, str(init))
     claim(job, "rl", init=fingerprint(init))
     encoded = encode_file(job.dev)
     _, held_out = split(encode_file(job.train), settings.training.holdout, split_seed(settings.training))
     start, selection = (
-        evaluate(network.to(device), Feed(data, lexicon, device, extras=extras), settings.decoding.max_length)
+        evaluate(network.to(device), Feed(data, lexicon, device, text_inputs=text_inputs), settings.decoding.max_length)
         if data is not None
         else None
         for data in (encoded, held_out)
     )
     assert start is not None
-    del network, extras
+    del network, text_inputs
 
     members = [
         Member(f"{objective}-seed-{seed}", (f"training.objective={objective}", f"training.seed={seed}"))
