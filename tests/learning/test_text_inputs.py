@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -228,3 +229,22 @@ def other_window(bert: Path, folder: Path) -> Path:
 def test_frozen_encoders_read_no_pairs(tiny: Any, bert: Path) -> None:
     with pytest.raises(UserError, match="only a tuned encoder reads pairs"):
         tiny.recipe(f"inputs.contextual={bert}", "inputs.contextual_pairing=together")
+
+
+@pytest.mark.parametrize("source", ["", "best", "last"])
+def test_a_tuned_encoder_is_tuned_further_without_another_copy_of_it(
+    tiny: Any, bert: Path, tmp_path: Path, stop_after: Callable[[int], Any], source: str
+) -> None:
+    copied = tmp_path / "copy"
+    shutil.copytree(bert, copied)
+    settings = (f"inputs.contextual={copied}", *MODES["together"], "training.epochs=1")
+    first = tiny.finished(tmp_path / "first", *settings)
+    shutil.rmtree(copied)
+    again = (*settings, f"training.init={tmp_path / 'first' / source}")
+    second = Run(tiny.setup(tmp_path / "second", *again))
+    kept = first.learner.kept.state_dict()
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in second.learner.network.state_dict().items())
+    second.go(stop_after(8))
+    shutil.rmtree(tmp_path / "first")
+    assert Run(tiny.setup(tmp_path / "second", *again, resume=True)).go(Stop()).finished
+    Reader.load(tmp_path / "second" / "best", engine="torch").ask("Who?", "Ada made it.")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, table
-from rmreader.errors import UserError
+from rmreader.cli.output import Json, emit_json, table
 
 if TYPE_CHECKING:
     from rmreader.config import Recipe
@@ -72,15 +71,6 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
-    if settings.training.holdout > 0:
-        from rmreader.readers.folder import open_folder
-        from rmreader.reading.answering.calibrate import calibrate, held_out
-
-        if "calibration" not in open_folder(result.best).about:  # else it was fitted when the run first ended
-            try:
-                calibrate(result.best, held_out(result.best, train), engine="torch")
-            except UserError as error:  # the reader is whole, and its training was long
-                note(f"confidences are not calibrated: {error}")
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return

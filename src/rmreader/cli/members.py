@@ -40,14 +40,15 @@ def members(
     """Train several members at once on one device: seeds, variants, or both."""
     from rmreader.config import load_recipe
     from rmreader.learning.members import refuse_seed, train_members, variants
+    from rmreader.learning.outfolder import INIT_REMEDY, find_init
 
     refuse_seed(overrides or ())
     chosen = variants(vary or (), seeds)
     settings = load_recipe(recipe, overrides or ())
     for member in chosen:  # a mistake in any of them is told before the first one starts
         training = load_recipe(recipe, [*(overrides or ()), *member.overrides]).training
-        if training.init and not Path(training.init).exists():
-            raise UserError(f"training.init={training.init}: there is nothing; give a run's or a reader's folder.")
+        if training.init and find_init(training.init) is None:
+            raise UserError(f"training.init={training.init}: no such reader or run; {INIT_REMEDY}")
     shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev), *(["--device", device] if device else [])]
     outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share)
     if json:
