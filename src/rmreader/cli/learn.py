@@ -51,9 +51,9 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; else the GPU, where there is one.")] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation too.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")] = False,
     parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process of `rmreader members` that starts this one
     json: Json = False,
