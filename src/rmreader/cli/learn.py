@@ -84,6 +84,50 @@ def train(
 
 
 @app.command()
+def tune(
+    reader: Annotated[
+        str, typer.Argument(metavar="READER", help="The reader to start from: a name, as small, or a folder.")
+    ],
+    train: Annotated[
+        Path,
+        typer.Option(
+            help="Examples: columns question, passage, answer in CSV, TSV, JSON Lines or Parquet; or SQuAD JSON."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the run; the tuned reader is in best/.")],
+    test: Annotated[
+        Path | None, typer.Option(help="More examples, to report scores on; nothing is chosen by them.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as training.epochs=5.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    json: Json = False,
+) -> None:
+    """Tune a trained reader on examples of your own, from tens to thousands.
+
+    An answer needs no offset: it is looked for in its passage. A part of the examples is held out; it decides when to
+    stop, and scores before and after are on it.
+    """
+    from rmreader.learning.tune import tune as run
+
+    result = run(reader, train, out, test, overrides or (), resume, device)
+    if not result.finished:
+        raise typer.Exit(130)
+    if json:
+        emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
+        return
+    rows = [
+        (change.data, change.questions, state, change.exact_match[k], change.f1[k])
+        for change in result.changes
+        for k, state in enumerate(("before", "after"))
+    ]
+    table(rows, ("data", "questions", "", "exact match", "F1"))
+    typer.echo(f'rmreader ask --model {result.best} --passage FILE "question"')
+
+
+@app.command()
 def recipe(
     words: Words = None,
     json: Json = False,

@@ -37,6 +37,7 @@ from rmreader.reading.answering.calibrate import calibrate
 from rmreader.version import __version__
 
 _LOG_EVERY = 50  # steps
+_ENOUGH = 100  # questions to fit a temperature on, where there is one to inherit
 
 
 @dataclass
@@ -128,6 +129,9 @@ def calibrate_best(setup: Setup) -> None:
         return
     held = setup.selection.encoded
     numbers = [number for number in range(len(held)) if held.references(number)]
+    if init and len(numbers) < _ENOUGH:
+        say(f"{best}: {len(numbers)} held-out questions are too few to fit confidences on; they are as sure as {init}.")
+        return
     questions = [(held.question(number), held.passage(number), held.references(number)) for number in numbers]
     try:
         calibrate(best, questions, engine="torch")
