@@ -74,16 +74,15 @@ def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *,
     from pathlib import Path
 
     from rmreader.data.squad import read_squad
+    from rmreader.reading.answering.evaluate import evaluate as run
     from rmreader.reading.answering.reader import Reader
-    from rmreader.scoring.squad import score
+    from rmreader.scoring.squad import Score
 
     dataset = read_squad(Path(data))
-    asked = list(dataset.questions())
     loaded = reader if isinstance(reader, Reader) else Reader.load(Path(reader))
-    pairs = ((question.text, paragraph.context) for paragraph, question in asked)
-    found = loaded.ask_many(pairs, min_confidence=min_confidence)
-    texts = {q.id: answers[0].text if answers else "" for (_, q), answers in zip(asked, found, strict=True)}
-    return score(dataset, texts)
+    found = run(loaded, dataset, min_confidence).score
+    assert isinstance(found, Score)
+    return found
 
 
 def __getattr__(name: str) -> Any:

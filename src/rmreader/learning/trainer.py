@@ -33,7 +33,7 @@ from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.calibrate import calibrate
+from rmreader.reading.answering.calibrate import answered, calibrate
 from rmreader.version import __version__
 
 _LOG_EVERY = 50  # steps
@@ -127,12 +127,10 @@ def calibrate_best(setup: Setup) -> None:
         why = f"confidences are {state} since no articles are held out to fit them on (training.holdout=0)"
         say(f"{best}: {why}; rmreader calibrate fits them on questions of yours.")
         return
-    held = setup.selection.encoded
-    numbers = [number for number in range(len(held)) if held.references(number)]
-    if init and len(numbers) < _ENOUGH:
-        say(f"{best}: {len(numbers)} held-out questions are too few to fit confidences on; they are as sure as {init}.")
+    questions = answered(setup.selection.encoded)
+    if init and len(questions) < _ENOUGH:
+        say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
         return
-    questions = [(held.question(number), held.passage(number), held.references(number)) for number in numbers]
     try:
         calibrate(best, questions, engine="torch")
     except UserError as error:

@@ -16,7 +16,6 @@ import numpy as np
 
 from rmreader.config import Recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
-from rmreader.data.encoded import Encoded
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
 from rmreader.errors import UserError
@@ -24,6 +23,8 @@ from rmreader.files import write_whole
 from rmreader.learning.log import say
 from rmreader.learning.trainer import train
 from rmreader.readers.folder import find, open_folder
+from rmreader.reading.answering.answers import Row, text_of
+from rmreader.reading.answering.calibrate import answered
 from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.squad import exact_match, f1
 
@@ -82,11 +83,14 @@ def tune(
     if not result.finished:
         return Tuned(result.best, False, len(found.rows), [])
     held = split(encode_file(data), recipe.training.holdout, split_seed(recipe.training))[1]
-    sets = {"held-out examples": _questions(held)} if held is not None else {}
+    sets = {"held-out examples": answered(held)} if held is not None else {}
     if test is not None and others is not None:
-        sets[test.name] = [(q["question"], text, [a["text"] for a in q["answers"]]) for _, text, q in others.rows]
-    before, after = Reader.load(reader), Reader.load(result.best)
-    changes = [_compare(name, questions, before, after) for name, questions in sets.items()]
+        sets[test.name] = [
+            Row(q["id"], q["question"], passage, tuple(answer["text"] for answer in q["answers"]))
+            for _, passage, q in others.rows
+        ]
+    readers = Reader.load(reader), Reader.load(result.best)
+    changes = [_compare(name, rows, readers) for name, rows in sets.items()]
     return Tuned(result.best, True, len(found.rows), changes)
 
 
@@ -140,16 +144,10 @@ def _name(reader: str | Path) -> str:
     return str(path.resolve()) if path == Path(reader) else str(reader)
 
 
-def _questions(held: Encoded) -> list[tuple[str, str, list[str]]]:
-    return [(held.question(i), held.passage(i), list(held.references(i))) for i in range(len(held))]
-
-
-def _compare(name: str, questions: list[tuple[str, str, list[str]]], *readers: Reader) -> Change:
+def _compare(name: str, rows: Sequence[Row], readers: tuple[Reader, Reader]) -> Change:
     scores = []
     for reader in readers:
-        answers = reader.ask_many((question, passage) for question, passage, _ in questions)
-        texts = [found[0].text if found else "" for found in answers]
-        pairs = [(text, references) for text, (*_, references) in zip(texts, questions, strict=True)]
+        pairs = [(text_of(answers), row.references) for row, answers in reader.predict(rows)]
         scores.append([100 * float(np.mean([rule(*pair) for pair in pairs])) for rule in (exact_match, f1)])
     (em_before, f1_before), (em_after, f1_after) = scores
-    return Change(name, len(questions), (em_before, em_after), (f1_before, f1_after))
+    return Change(name, len(rows), (em_before, em_after), (f1_before, f1_after))
