@@ -25,7 +25,7 @@ from rich.table import Table
 
 from rmreader.config import recipe_from
 from rmreader.data.encode import encode_file
-from rmreader.learning.contextual_cache import open_cache
+from rmreader.learning.frozen_vectors import open_vectors
 from rmreader.learning.setup import pick_device, prepare
 from rmreader.learning.trainer import Run
 from rmreader.model.contextual import frozen_encoder
@@ -62,7 +62,7 @@ def build(path: Path, encoder_name: str, folder: Path, device: torch.device) -> 
     size = 2 * tokens * encoder.layers * encoder.size / 1e6
     for name in ("built", "opened again, checked"):
         began = time.perf_counter()
-        open_cache(encoded, encoder, folder)
+        open_vectors(encoded, encoder, folder)
         seconds = time.perf_counter() - began
         table.add_row(name, f"{seconds:.2f}", f"{tokens / seconds:,.0f}", f"{size:,.0f}")
     return table

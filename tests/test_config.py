@@ -15,17 +15,15 @@ from rmreader.config import (
     Decoding,
     Inputs,
     NetworkConfig,
-    Range,
     Recipe,
     Training,
-    field_help,
-    field_ranges,
     load_recipe,
     recipe_from,
     save_recipe,
     to_tree,
 )
 from rmreader.errors import UserError
+from rmreader.settings import Range, build_settings, field_help, field_ranges
 
 SECTIONS = {"inputs": Inputs, "network": NetworkConfig, "training": Training, "decoding": Decoding}
 ANY = Range()
@@ -40,10 +38,10 @@ def values(hint: Any, allowed: Range = ANY) -> st.SearchStrategy[Any]:
     if typing.get_origin(hint) is tuple:
         return st.tuples(*map(values, typing.get_args(hint)))
     if hint is float:
-        least, most = max(allowed.least, allowed.above, -1e37), min(allowed.below, 1e37)
+        least, most = max(allowed.least, allowed.above, -1e37), min(allowed.below, allowed.most, 1e37)
         return st.floats(least, most, allow_nan=False).filter(allowed.__contains__)
     if hint is int:
-        return st.integers(int(max(allowed.least, -(10**12))), int(min(allowed.below - 1, 10**12)))
+        return st.integers(int(max(allowed.least, -(10**12))), int(min(allowed.below - 1, allowed.most, 10**12)))
     if hint is str:
         return st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
     assert hint is bool
@@ -55,7 +53,19 @@ def section(cls: type) -> st.SearchStrategy[Any]:
     return st.builds(cls, **{name: values(hint) for name, hint in hints.items()})
 
 
-RECIPES = st.builds(Recipe, **{name: section(cls) for name, cls in SECTIONS.items()})
+def consistent(recipe: Recipe) -> bool:
+    """No setting contradicts another; the sentence on each contradiction has a test of its own."""
+    inputs, training = recipe.inputs, recipe.training
+    frozen = not inputs.contextual or inputs.contextual_mode == "frozen"
+    return (
+        bool(inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual)
+        and (not inputs.contextual or not frozen or inputs.contextual_pairing == "apart")
+        and (frozen or not inputs.contextual.startswith("elmo:"))
+        and (training.schedule != "halve" or training.holdout > 0)
+    )
+
+
+RECIPES = st.builds(Recipe, **{name: section(cls) for name, cls in SECTIONS.items()}).filter(consistent)
 
 
 @settings(max_examples=50, deadline=None)
@@ -125,6 +135,10 @@ def test_every_setting_has_a_help_text() -> None:
         ({}, ["network.blocks"], "write it as section.key=value"),
         ({}, ["network.blocks=[1"], "network.blocks=[1"),
         ({"network": 3}, ["network.blocks=2"], "'network' must be a mapping"),
+        ({}, ["inputs.vectors=", "inputs.characters=false", "inputs.exact_match=false"], "r.yaml: inputs: all are off"),
+        ({}, ["inputs.contextual=minilm", "inputs.contextual_pairing=together"], "only a tuned encoder reads pairs"),
+        ({}, ["inputs.contextual=elmo:x", "inputs.contextual_mode=tuned"], "ELMo is read frozen only"),
+        ({}, ["training.holdout=0"], "halving is decided on held-out articles, and training.holdout is 0"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(tree: Any, overrides: list[str], message: str) -> None:
@@ -176,7 +190,15 @@ def test_a_number_that_makes_no_sense_is_refused_with_what_is_allowed(setting: s
 
 def test_zero_switches_off_what_can_be_switched_off() -> None:
     off = ["clip", "ema", "holdout", "weight_decay", "warmup", "patience", "reward_weight", "contextual_rate"]
-    recipe = recipe_from({}, [*(f"training.{key}=0" for key in off), "network.dropout=0", "training.betas=[0, 0]"])
+    recipe = recipe_from(
+        {},
+        [
+            *(f"training.{key}=0" for key in off),
+            "training.schedule=anneal",
+            "network.dropout=0",
+            "training.betas=[0, 0]",
+        ],
+    )
     assert [getattr(recipe.training, key) for key in off] == [0] * len(off)
 
 
@@ -221,3 +243,18 @@ def test_a_damaged_recipe_file_is_one_sentence(tmp_path: Path, content: bytes, m
 def test_a_missing_recipe_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such recipe"):
         load_recipe(tmp_path / "none.yaml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Door:
+    port: typing.Annotated[int, Range(least=0, most=65_535)] = 80
+    name: str = ""
+
+
+def test_any_dataclass_of_settings_is_checked_as_a_recipe_is() -> None:
+    assert build_settings(Door, {"port": 65_535}, "server") == Door(65_535)
+    assert field_ranges(Door) == {"port": "at least 0 and at most 65535"}
+    with pytest.raises(UserError, match=r"^server: port must be at least 0 and at most 65535; it is 65536.$"):
+        build_settings(Door, {"port": 65_536}, "server")
+    with pytest.raises(UserError, match=r"^server: unknown key 'prt'; the nearest is 'port'.$"):
+        build_settings(Door, {"prt": 1}, "server")

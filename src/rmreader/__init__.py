@@ -7,21 +7,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from rmreader.errors import UserError
 from rmreader.version import __version__
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answer, Explanation, Reader
+    from rmreader.config import Recipe
+    from rmreader.learning.trainer import TrainResult
+    from rmreader.reading.answering.answers import Answer, Explanation
+    from rmreader.reading.answering.ensemble import Ensemble
+    from rmreader.reading.answering.reader import Reader
+    from rmreader.scoring.squad import Score
 
-__all__ = ["Answer", "Explanation", "Reader", "UserError", "__version__"]
+__all__ = ["Answer", "Ensemble", "Explanation", "Reader", "UserError", "__version__", "evaluate", "train"]
+
+_HOMES = {"Answer": "answers", "Explanation": "answers", "Ensemble": "ensemble", "Reader": "reader"}
+
+
+def train(
+    recipe: str | PathLike[str] | Recipe,
+    *,
+    train: str | PathLike[str],
+    out: str | PathLike[str],
+    dev: str | PathLike[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    device: str | None = None,
+    curve: bool = False,
+    tensorboard: bool = False,
+) -> TrainResult:
+    """Train a reader, exactly as ``rmreader train`` does; its folder is the result's ``best``.
+
+    ``recipe`` is the name of one that comes with rmreader ("small", "base", "paper", "tiny" …), a YAML file, or a
+    ``Recipe``; ``settings`` changes it, as in ``{"training.epochs": 2, "training.init": "small"}``. ``train`` and
+    ``dev`` are SQuAD-format files. All that is chosen is chosen on held-out articles of the first, ``dev`` is only
+    reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with ``resume`` one
+    that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs ``rmreader[train]``.
+
+    >>> result = train("tiny", train="my-train.json", dev="my-dev.json", out="runs/mine")  # doctest: +SKIP
+    >>> Reader.load(result.best).ask("Who wrote it?", "Ada wrote it.")  # doctest: +SKIP
+    """
+    import json
+    from pathlib import Path
+
+    from rmreader.config import Recipe, load_recipe, recipe_from, to_tree
+    from rmreader.learning.trainer import train as run
+
+    changes = [f"{name}={json.dumps(value, default=str)}" for name, value in (settings or {}).items()]
+    made = recipe_from(to_tree(recipe), changes) if isinstance(recipe, Recipe) else load_recipe(Path(recipe), changes)
+    report = Path(dev) if dev is not None else None
+    return run(made, Path(train), report, Path(out), resume, device, tensorboard=tensorboard, curve=curve)
+
+
+def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *, min_confidence: float = 0.0) -> Score:
+    """Exact match and F1 of a reader on a SQuAD-format file, in percent, by the official rule.
+
+    ``reader`` is one that is loaded, the name of one that comes with rmreader, or a reader's folder; several names with
+    commas between them are an ensemble. An answer less sure than ``min_confidence`` counts as none given.
+
+    >>> evaluate("small", "dev-v1.1.json").f1  # doctest: +SKIP
+    """
+    from pathlib import Path
+
+    from rmreader.data.squad import read_squad
+    from rmreader.reading.answering.evaluate import evaluate as run
+    from rmreader.reading.answering.reader import Reader
+    from rmreader.scoring.squad import Score
+
+    dataset = read_squad(Path(data))
+    loaded = reader if isinstance(reader, Reader) else Reader.load(Path(reader))
+    found = run(loaded, dataset, min_confidence).score
+    assert isinstance(found, Score)
+    return found
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, fetched when first used, so that importing the package costs nothing."""
-    if name in ("Answer", "Explanation", "Reader"):
-        from rmreader.reading.answering import reader
-
-        return getattr(reader, name)
+    """The other public names, fetched when first used, so that importing the package costs nothing."""
+    if name in _HOMES:
+        return getattr(import_module(f"rmreader.reading.answering.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'rmreader' has no attribute {name!r}")

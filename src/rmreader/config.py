@@ -6,46 +6,51 @@ every setting there is. An unknown key is an error that names the nearest one th
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import dataclasses
-import difflib
-import inspect
-import math
-import textwrap
-import types
-import typing
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from rmreader.errors import UserError, shown
 from rmreader.files import parse_yaml, read_bytes
+from rmreader.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Range,
+    Seed,
+    Share,
+    build_settings,
+    field_help,
+    field_ranges,
+)
 
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers that make sense for a setting; its text is how they are told."""
-
-    least: float = -math.inf
-    above: float = -math.inf
-    below: float = math.inf
-
-    def __contains__(self, number: float) -> bool:
-        return self.least <= number < self.below and number > self.above
-
-    def __str__(self) -> str:
-        bounds = (("at least", self.least), ("above", self.above), ("below", self.below))
-        return " and ".join(f"{word} {bound}" for word, bound in bounds if math.isfinite(bound))
-
-
-Count = Annotated[int, Range(least=1)]
-Natural = Annotated[int, Range(least=0)]
-Seed = Annotated[int, Range(least=0, below=2**63)]
-Positive = Annotated[float, Range(above=0)]
-NonNegative = Annotated[float, Range(least=0)]
-Share = Annotated[float, Range(least=0, below=1)]
+__all__ = [
+    "SHIPPED",
+    "Count",
+    "Decoding",
+    "Inputs",
+    "Natural",
+    "NetworkConfig",
+    "NonNegative",
+    "Positive",
+    "Range",
+    "Recipe",
+    "Seed",
+    "Share",
+    "Training",
+    "build_settings",
+    "field_help",
+    "field_ranges",
+    "find_recipe",
+    "load_recipe",
+    "recipe_from",
+    "save_recipe",
+    "to_tree",
+]
 
 
 @dataclass(frozen=True)
@@ -196,29 +201,37 @@ class Recipe:
     decoding: Decoding = field(default_factory=Decoding)
 
 
-T = TypeVar("T")
+SHIPPED = Path(__file__).parent / "recipes"
 
 
 def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a YAML recipe and apply ``section.key=value`` overrides to it."""
+    """Read a recipe, a YAML file or the name of one that comes with the package, and apply overrides to it."""
     import yaml  # here, since the command line starts with this module and most verbs need no YAML
 
-    path = Path(source)
+    path = find_recipe(source)
     try:
         root, tree = parse_yaml(read_bytes(path, 1 << 16).decode())
-    except FileNotFoundError:
-        raise UserError(
-            f"{path}: no such recipe; recipes/ in the repository holds the ones that come with it."
-        ) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2026-13-45
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); fix the file.") from None
-    if (key := _twice(root)) is not None:
+    if isinstance(root, yaml.MappingNode) and (key := _twice(root)) is not None:
         raise UserError(f"{path}: the key {shown(key)} is there twice; leave one of them.")
     return recipe_from(tree or {}, overrides, str(path))
 
 
+def find_recipe(source: str | Path) -> Path:
+    """The file of a recipe given by its path or by the name of one that comes with the package."""
+    for path in (Path(source), SHIPPED / f"{source}.yaml"):
+        if path.is_file():
+            return path
+    names = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+    raise UserError(f"{source}: no such recipe; there are {names}; or give a YAML file.")
+
+
 def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
-    """Build a recipe from plain data, such as parsed YAML or JSON, and overrides."""
+    """Build a recipe from plain data, such as parsed YAML or JSON, and overrides; refused where it contradicts itself.
+
+    An override is ``section.key=value``, its value in YAML.
+    """
     import yaml
 
     if not isinstance(tree, Mapping):
@@ -239,11 +252,27 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {shown(section)} must be a mapping.")
         branch[key] = value
-    recipe: Recipe = _build(Recipe, tree, where)
-    inputs = recipe.inputs
-    if not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual):
-        raise UserError(f"{where}: inputs: all are off, and so is reading; turn one on, as inputs.characters=true.")
+    recipe: Recipe = build_settings(Recipe, tree, where)
+    for contradiction in _contradictions(recipe):
+        raise UserError(f"{where}: {contradiction}")
     return recipe
+
+
+def _contradictions(recipe: Recipe) -> Iterator[str]:
+    """What in a recipe does not go together, and the remedy; every such rule there is."""
+    inputs, training = recipe.inputs, recipe.training
+    contextual, tuned = inputs.contextual, inputs.contextual_mode == "tuned"
+    if not (inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or contextual):
+        yield "inputs: all are off, and so is reading; turn one on, as inputs.characters=true."
+    if contextual and not tuned and inputs.contextual_pairing == "together":
+        yield "inputs.contextual_pairing=together: only a tuned encoder reads pairs; set apart."
+    if contextual.startswith("elmo:") and tuned:
+        yield "inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen."
+    if training.schedule == "halve" and training.holdout <= 0:
+        yield (
+            "training.schedule=halve: halving is decided on held-out articles, and training.holdout is 0; "
+            "set training.schedule=anneal, or hold some out."
+        )
 
 
 def to_tree(recipe: Recipe) -> dict[str, Any]:
@@ -260,95 +289,10 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
 
 
-def field_help(cls: type) -> dict[str, str]:
-    """The docstring that follows each field of a dataclass in its source."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    helps: dict[str, str] = {}
-    for statement, following in zip(body.body, body.body[1:], strict=False):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
-                helps[name] = str(text)
-    return helps
-
-
-def field_ranges(cls: type) -> dict[str, str]:
-    """What the numbers of a dataclass may be, in words, by field."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    numbers = {
-        name: typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else hint for name, hint in hints.items()
-    }
-    return {name: str(hint.__metadata__[0]) for name, hint in numbers.items() if typing.get_origin(hint) is Annotated}
-
-
-def check_settings(settings: Any, where: str) -> None:
-    """Hold an instance of a dataclass that was not read from a file to the types and ranges of its fields."""
-    for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
-        _coerce(hint, getattr(settings, name), f"{where} {name}")
-
-
 def _twice(root: Any) -> str | None:
-    """A key that stands twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
+    """A key that is twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
     import yaml
 
-    sections = [root, *(value for _, value in root.value)] if isinstance(root, yaml.MappingNode) else []
-    for section in sections:
-        keys = [key.value for key, _ in section.value] if isinstance(section, yaml.MappingNode) else []
-        for place, key in enumerate(keys):
-            if key in keys[:place]:
-                return str(key)
-    return None
-
-
-def _build(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    values: dict[str, Any] = {}
-    for key, value in tree.items():
-        if key not in hints:
-            near = difflib.get_close_matches(str(key), hints, n=1, cutoff=0.0)
-            raise UserError(f"{where}: unknown key {shown(key)}; the nearest is {near[0]!r}.")
-        place = f"{where}: {key}"
-        if dataclasses.is_dataclass(hints[key]):
-            if not isinstance(value, Mapping):
-                raise UserError(f"{place} must be a mapping.")
-            values[key] = _build(typing.cast(type, hints[key]), value, place)
-        else:
-            values[key] = _coerce(hints[key], value, place)
-    return cls(**values)
-
-
-def _coerce(hint: Any, value: Any, place: str) -> Any:
-    """The value as the field's type, or one clear sentence."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        number, allowed = _coerce(args[0], value, place), args[1]
-        if number in allowed:
-            return number
-        raise UserError(f"{place} must be {allowed}; it is {shown(value)}.")
-    if origin is Literal:
-        if value in args:
-            return value
-        raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {shown(value)}.")
-    if origin is tuple:
-        if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
-            return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
-        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {shown(value)}.")
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _coerce(next(a for a in args if a is not type(None)), value, place)
-    if hint is bool and isinstance(value, bool):
-        return value
-    if hint is int and isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) < 2**64:
-            return value
-        raise UserError(f"{place} must be a whole number of at most 64 bits; it is {shown(value)}.")
-    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        with contextlib.suppress(ValueError, OverflowError):
-            if abs(number := float(value)) < 1e38:  # YAML reads 1e-4 as a string; more than this is infinite in float32
-                return number
-            raise UserError(f"{place} must be a finite number, of single precision; it is {shown(value)}.")
-    if hint is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return str(value)
-    if hint is str and value is None:
-        return ""
-    wanted = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{place} must be of type {wanted}; it is {shown(value)}.")
+    mappings = [node for node in (root, *(value for _, value in root.value)) if isinstance(node, yaml.MappingNode)]
+    counts = (Counter(key.value for key, _ in mapping.value) for mapping in mappings)
+    return next((str(key) for found in counts for key, count in found.items() if count > 1), None)

@@ -93,3 +93,18 @@ def test_stage_two_refuses_another_network(tiny: Any, tmp_path: Path) -> None:
         tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}", "network.hidden=4")
     with pytest.raises(UserError, match="not a reader folder"):
         tiny.setup(tmp_path / "else", f"training.init={tmp_path}")
+
+
+def test_stage_two_is_judged_on_the_articles_that_stage_one_held_out(tiny: Any, tmp_path: Path) -> None:
+    """With another seed it would hold out others, and be judged on what stage one learned from."""
+
+    def held(out: str, *overrides: str) -> set[str]:
+        selection = tiny.setup(tmp_path / out, *overrides).selection
+        assert selection is not None
+        return {selection.encoded.ids[i] for i in range(len(selection.encoded))}
+
+    first = held("ml", "training.seed=1")
+    others = {seed: held(f"seed-{seed}", f"training.seed={seed}") for seed in (2, 3, 4)}
+    assert any(other != first for other in others.values())
+    for seed in others:
+        assert held(f"second-{seed}", f"training.seed={seed}", "training.holdout_seed=1") == first

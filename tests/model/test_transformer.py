@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModel
 
-from rmreader.config import Inputs
+from rmreader.config import Inputs, recipe_from
 from rmreader.data.batch import Batch
 from rmreader.errors import UserError
 from rmreader.model.contextual import FrozenTransformer, TunedEncoder, tuned_encoder
@@ -231,7 +231,7 @@ def test_only_the_shape_is_read_where_a_reader_brings_weights(bert: Path, tmp_pa
 
 def test_elmo_cannot_be_tuned() -> None:
     with pytest.raises(UserError, match="ELMo is read frozen only"):
-        tuned_encoder(Inputs(contextual="elmo:somewhere", contextual_mode="tuned"))
+        recipe_from({"inputs": {"contextual": "elmo:somewhere", "contextual_mode": "tuned"}})
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, table
-from rmreader.errors import UserError
+from rmreader.cli.output import Json, emit_json, table
 
 if TYPE_CHECKING:
     from rmreader.config import Recipe
@@ -20,32 +19,41 @@ Words = Annotated[
 ]
 
 
-def split_words(words: list[str] | None) -> tuple[Path | None, list[str]]:
-    """The recipe's path, if the first word is no setting, and the settings to change."""
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A recipe that comes with rmreader, by name (small, base, paper, tiny …), or a YAML file.",
+    ),
+]
+
+
+def split_words(words: list[str] | None) -> tuple[str | None, list[str]]:
+    """The recipe, if the first word is no setting, and the settings to change."""
     words = words or []
-    return (Path(words[0]), words[1:]) if words and "=" not in words[0] else (None, words)
+    return (words[0], words[1:]) if words and "=" not in words[0] else (None, words)
 
 
 def recipe_of(words: list[str] | None) -> Recipe:
     """The recipe that the words of ``[RECIPE] [KEY=VALUE]...`` make; the defaults changed where no file is named."""
     from rmreader.config import load_recipe, recipe_from
 
-    path, overrides = split_words(words)
-    return load_recipe(path, overrides) if path else recipe_from({}, overrides)
+    name, overrides = split_words(words)
+    return load_recipe(name, overrides) if name else recipe_from({}, overrides)
 
 
 @app.command()
 def train(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe; the folder recipes/ holds several.")],
+    recipe: RecipeName,
     train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
     out: Annotated[Path, typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/.")],
     dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the folder.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; else the GPU, where there is one.")] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation too.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")] = False,
     parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process of `rmreader members` that starts this one
     json: Json = False,
@@ -63,15 +71,6 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
-    if settings.training.holdout > 0:
-        from rmreader.readers.folder import open_folder
-        from rmreader.reading.answering.calibrate import calibrate, held_out
-
-        if "calibration" not in open_folder(result.best).about:  # else it was fitted when the run first ended
-            try:
-                calibrate(result.best, held_out(result.best, train), engine="torch")
-            except UserError as error:  # the reader is whole, and its training was long
-                note(f"confidences are not calibrated: {error}")
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return
@@ -82,6 +81,50 @@ def train(
             [("dev", result.dev.exact_match, result.dev.f1, result.dev.total)], ("", "exact match", "F1", "questions")
         )
     typer.echo(result.best)
+
+
+@app.command()
+def tune(
+    reader: Annotated[
+        str, typer.Argument(metavar="READER", help="The reader to start from: a name, as small, or a folder.")
+    ],
+    train: Annotated[
+        Path,
+        typer.Option(
+            help="Examples: columns question, passage, answer in CSV, TSV, JSON Lines or Parquet; or SQuAD JSON."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the run; the tuned reader is in best/.")],
+    test: Annotated[
+        Path | None, typer.Option(help="More examples, to report scores on; nothing is chosen by them.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as training.epochs=5.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    json: Json = False,
+) -> None:
+    """Tune a trained reader on examples of your own, from tens to thousands.
+
+    An answer needs no offset: it is looked for in its passage. A part of the examples is held out; it decides when to
+    stop, and scores before and after are on it.
+    """
+    from rmreader.learning.tune import tune as run
+
+    result = run(reader, train, out, test, overrides or (), resume, device)
+    if not result.finished:
+        raise typer.Exit(130)
+    if json:
+        emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
+        return
+    rows = [
+        (change.data, change.questions, state, change.exact_match[k], change.f1[k])
+        for change in result.changes
+        for k, state in enumerate(("before", "after"))
+    ]
+    table(rows, ("data", "questions", "", "exact match", "F1"))
+    typer.echo(f'rmreader ask --model {result.best} --passage FILE "question"')
 
 
 @app.command()
@@ -112,7 +155,7 @@ def _settings(section: Any) -> dict[str, dict[str, Any]]:
     """Every field of a recipe's section: value, default, what it may be, help."""
     import typing
 
-    from rmreader.config import field_help, field_ranges
+    from rmreader.settings import field_help, field_ranges
 
     helps, ranges = field_help(type(section)), field_ranges(type(section))
     choices = {

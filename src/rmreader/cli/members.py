@@ -9,46 +9,51 @@ from typing import Annotated
 import typer
 
 from rmreader.cli.app import app
+from rmreader.cli.learn import RecipeName
 from rmreader.cli.output import Json, emit_json, note, table
 from rmreader.errors import UserError
 
 
 @app.command()
 def members(
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A YAML recipe, the same for all members.")],
+    recipe: RecipeName,
     train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
     dev: Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")],
-    out: Annotated[Path, typer.Option(help="Folder with a folder for each member.")],
+    out: Annotated[Path, typer.Option(help="Folder in which each member gets a folder of its own.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change in all members.")
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change for all members.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many members, seeds 1, 2, 3 …", min=1)] = 4,
+    seeds: Annotated[int, typer.Option(help="How many members: with the seeds 1, 2, 3 …", min=1)] = 4,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:KEY=VALUE,…", help="A variant; may be given again, each runs with every seed."),
+        typer.Option(metavar="NAME:KEY=VALUE,…", help="A variant, trained with every seed; may be repeated."),
     ] = None,
-    at_once: Annotated[int, typer.Option(help="Members side by side; 0 is all of them.", min=0)] = 0,
+    at_once: Annotated[int, typer.Option(help="How many to train side by side; 0 trains all at once.", min=0)] = 0,
     share: Annotated[
         int,
-        typer.Option(help="Most of the GPU for each, in %, under MPS; 0 is what suits their number.", min=0, max=100),
+        typer.Option(
+            help="Largest share of the GPU per member, in %, under MPS; 0 chooses by their number.", min=0, max=100
+        ),
     ] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; else the GPU, where there is one.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from every member's last checkpoint.")] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue every member from its last checkpoint.")] = False,
     json: Json = False,
 ) -> None:
-    """Train several members at once on one device: seeds, variants, or both."""
+    """Train several readers side by side on one device: with several seeds, in several variants, or both.
+
+    Stopping this command stops its trainings, each with a checkpoint; on Linux even killing it does.
+    """
     from rmreader.config import load_recipe
     from rmreader.learning.members import refuse_seed, train_members, variants
-    from rmreader.learning.schedule import check
+    from rmreader.learning.outfolder import INIT_REMEDY, find_init
 
     refuse_seed(overrides or ())
     chosen = variants(vary or (), seeds)
     settings = load_recipe(recipe, overrides or ())
-    for member in chosen:  # a mistake in any of them is told before the first one starts
+    for member in chosen:  # a mistake in any of them is reported before the first one starts
         training = load_recipe(recipe, [*(overrides or ()), *member.overrides]).training
-        check(training)
-        if training.init and not Path(training.init).exists():
-            raise UserError(f"training.init={training.init}: there is nothing; give a run's or a reader's folder.")
+        if training.init and find_init(training.init) is None:
+            raise UserError(f"training.init={training.init}: no such reader or run; {INIT_REMEDY}")
     shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev), *(["--device", device] if device else [])]
     outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share)
     if json:

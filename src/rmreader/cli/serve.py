@@ -26,8 +26,8 @@ def _serve(context: typer.Context) -> None:
 
 def _command() -> Any:
     """The command with one option for each field of the settings, and the field's help."""
-    from rmreader.config import field_help
     from rmreader.serving.settings import Settings
+    from rmreader.settings import field_help
 
     def serve(model: Model = "small", **settings: Any) -> None:
         from rmreader.serving.server import serve as run

@@ -13,17 +13,30 @@ B = TypeVar("B")
 
 
 @dataclass(frozen=True)
+class WordRows(Generic[A]):
+    """Words that are to be looked up: their rows in the table of a whole vocabulary, which may be on a device."""
+
+    rows: A  # int [W]
+    characters: int  # how many the longest of the words needs
+
+    def map(self, change: Callable[[A], B]) -> WordRows[B]:
+        """The same words with ``change`` applied to their rows."""
+        return WordRows(change(self.rows), self.characters)
+
+
+@dataclass(frozen=True)
 class Batch(Generic[A]):
     """B questions of at most n tokens, each with a passage of at most m tokens.
 
-    ``words`` holds the distinct words of the batch; ``question`` and ``context`` are rows of it, 0 where padded.
+    ``words`` holds the distinct words of the batch; ``question`` and ``context`` are rows of it, 0 where padded. What
+    is named ``…_rows`` is to be looked up in tables on the device before the network reads (``learning/feed.py``).
     """
 
     question: A  # int [B, n]
     context: A  # int [B, m]
     question_lengths: A  # int [B], at least 1
     context_lengths: A  # int [B], at least 1
-    words: Words[A]
+    words: Words[A] | None
     start: A | None = None  # int [B]: first token of the answer (training)
     end: A | None = None  # int [B]: last token of the answer, inclusive
     question_tags: A | None = None  # int [B, n, 2]: part of speech and entity
@@ -42,12 +55,16 @@ class Batch(Generic[A]):
     taught_start: A | None = None  # float [B, m]: the teacher's log p1, log p2 and log-odds of no answer (training)
     taught_end: A | None = None  # float [B, m]
     taught_no_answer: A | None = None  # float [B]
-    letters: A | None = None  # int [2, N]: word and place in it of every letter, 0 and 0 behind the last (training)
+    letters: A | None = None  # int [2, N]: word and place in it of every letter, 0 and 0 after the last (training)
+    word_rows: WordRows[A] | None = None  # W words: gives ``words``
+    question_layer_rows: A | None = None  # int [B, n]: gives ``question_layers``
+    context_layer_rows: A | None = None  # int [B, m]: gives ``context_layers``
 
     def map(self, change: Callable[[A], B]) -> Batch[B]:
         """The same batch with ``change`` applied to every array."""
         fields: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            fields[name] = None if value is None else value.map(change) if isinstance(value, Words) else change(value)
+            parts = isinstance(value, (Words, WordRows))
+            fields[name] = None if value is None else value.map(change) if parts else change(value)
         return Batch(**fields)

@@ -1,14 +1,14 @@
-"""Batches: which questions stand together, and their arrays."""
+"""Batches: which questions are together, and their arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, WordRows
 from rmreader.data.encoded import Encoded
 from rmreader.text.words import Words
 
@@ -76,7 +76,21 @@ def assemble(
     pad: Padding | None = None,
     max_context: int | None = None,
 ) -> Batch[Any]:
-    """The batch of some questions; ``words`` is ``lexicon.look_up(encoded.vocabulary)``.
+    """The batch of some questions, ready to be read; ``words`` is ``lexicon.look_up(encoded.vocabulary)``."""
+    missing = (pad or Padding()).characters - words.characters.shape[1]
+    if missing > 0:
+        words = replace(words, characters=np.pad(words.characters, ((0, 0), (0, missing))))
+    return look_up(assemble_rows(encoded, words.lengths, index, pad, max_context), words)
+
+
+def assemble_rows(
+    encoded: Encoded,
+    lengths: NDArray[Any],
+    index: NDArray[Any],
+    pad: Padding | None = None,
+    max_context: int | None = None,
+) -> Batch[Any]:
+    """The batch of some questions, its words by their rows in the vocabulary; ``lengths`` are the words' own.
 
     ``max_context`` is for training alone. Answers are there where the data has any, -1 for a question without one.
     """
@@ -93,14 +107,16 @@ def assemble(
     context = _gather(arrays["context_tokens"], first, context_lengths, pad.context)
 
     # The distinct words, short ones first: the character LSTM walks neighbours together, to the end of the longest.
-    used = np.zeros(len(words.lengths), dtype=bool)
+    used = np.zeros(len(lengths), dtype=bool)
     used[0] = True
     used[question] = True
     used[context] = True
     distinct = np.flatnonzero(used)
-    distinct = distinct[np.argsort(words.lengths[distinct], kind="stable")]  # 0, padding, stays the first
+    distinct = distinct[np.argsort(lengths[distinct], kind="stable")]  # 0, padding, stays the first
     row = np.empty(len(used), dtype=np.int64)
     row[distinct] = np.arange(len(distinct))
+    padded = np.zeros(_round_up(len(distinct), pad.words), dtype=np.int64)
+    padded[: len(distinct)] = distinct
 
     start = end = None
     if encoded.answered:
@@ -111,31 +127,30 @@ def assemble(
         context=row[context],
         question_lengths=question_lengths,
         context_lengths=context_lengths,
-        words=_take(words, distinct, pad),
+        words=None,
+        word_rows=WordRows(padded, max(int(lengths[distinct].max()), pad.characters)),
         start=start,
         end=end,
+        index=index.astype(np.int64),
+        offset=begin,
     )
 
 
+def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
+    """The batch with its words themselves in place of their rows, for arrays and tensors alike."""
+    assert batch.word_rows is not None
+    words = table.take(batch.word_rows.rows)
+    characters = words.characters[:, : batch.word_rows.characters]  # as wide as the longest of them needs
+    return replace(batch, words=replace(words, characters=characters), word_rows=None)
+
+
 def _gather(tokens: NDArray[np.int32], first: Ints, lengths: Ints, multiple: int) -> NDArray[np.int32]:
-    """Runs of tokens as the rows of one table, 0 behind their ends."""
+    """Runs of tokens as the rows of one table, 0 after their ends."""
     steps = np.arange(_round_up(int(lengths.max()), multiple))
     inside = steps < lengths[:, None]
     table = np.zeros(inside.shape, dtype=np.int32)
     table[inside] = tokens[(first[:, None] + steps)[inside]]
     return table
-
-
-def _take(words: Words[Any], rows: Ints, pad: Padding) -> Words[Any]:
-    """The chosen rows, filled up with padding; characters as wide as the longest of them needs."""
-    padded = np.zeros(_round_up(len(rows), pad.words), dtype=np.int64)
-    padded[: len(rows)] = rows
-    width = max(int(words.lengths[rows].max()), pad.characters)
-    taken = words.take(padded)
-    characters = taken.characters[:, :width]
-    if characters.shape[1] < width:
-        characters = np.pad(characters, ((0, 0), (0, width - characters.shape[1])))
-    return Words(taken.vectors, characters, taken.lengths, taken.keys, taken.trainable)
 
 
 def list_letters(lengths: NDArray[Any]) -> Ints:

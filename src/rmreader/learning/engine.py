@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.data.encode import encode_pairs
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
 from rmreader.reading.running.engines import Pair, Rounds, Scores
@@ -30,7 +30,7 @@ class TorchEngine:
         self.lexicon = lexicon
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.network, _, recipe = load_network(folder.path, self.device)
-        self.extras = Extras(recipe.inputs, self.device, reader=folder.path)
+        self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
 
     def read(self, pair: Pair) -> Scores:
         """Read one question."""
@@ -62,7 +62,7 @@ class TorchEngine:
     def _forward(self, pairs: Sequence[Pair], keep_attention: bool = False) -> tuple[Pointers, list[Tensor]]:
         """The network's pointers, and the logits behind them, which windows are compared by."""
         encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
-        feed = Feed(encoded, self.lexicon, self.device, extras=self.extras, keep=False)
+        feed = Feed(encoded, self.lexicon, self.device, text_inputs=self.text_inputs, keep=False)
         logits: list[Tensor] = []
         scorers = (self.network.pointer.start, self.network.pointer.end)
         hooks = [scorer.register_forward_hook(lambda *given: logits.append(given[2])) for scorer in scorers]

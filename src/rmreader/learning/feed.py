@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.data.batch import Batch
-from rmreader.data.batches import Padding, assemble, list_letters, windows
+from rmreader.data.batches import Padding, assemble_rows, list_letters, look_up
 from rmreader.data.encoded import Encoded
-from rmreader.learning.extras import Extras
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
 
@@ -27,7 +27,7 @@ _AHEAD = 4  # batches in the making
 
 
 class Feed:
-    """A data set on a device. The table of its vocabulary lies there once; batches carry rows of it."""
+    """A data set on a device. The table of its vocabulary is there once; batches carry rows of it."""
 
     def __init__(
         self,
@@ -36,20 +36,17 @@ class Feed:
         device: torch.device,
         pad: Padding | None = None,
         max_context: int | None = None,
-        extras: Extras | None = None,
+        text_inputs: TextInputs | None = None,
         keep: bool = True,
         teacher: Teacher | None = None,
     ) -> None:
-        """``keep``: tags and contextual vectors that ``extras`` computes for these data are kept on disk."""
+        """``keep``: tags and contextual vectors that are computed for these data are kept on disk."""
         self.teacher = teacher
         self.encoded, self.device, self.pad, self.max_context = encoded, device, pad, max_context
-        self._more = extras.of(encoded, keep, repeat_shapes=pad is not None) if extras is not None else None
+        self._more = text_inputs.of(encoded, keep, pad is not None) if text_inputs is not None else None
         table = lexicon.look_up(encoded.vocabulary)
         self._table: Words[Tensor] = table.map(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device))
-        size = len(table.lengths)
-        nothing = np.empty((size, 0), np.int64)
-        # what ``assemble`` takes for the table: its rows themselves, and the lengths, which decide the width
-        self._rows: Words[Any] = Words(np.arange(size), nothing, table.lengths, nothing, nothing)
+        self._lengths = table.lengths  # decide how wide a batch's characters are
 
     def batches(self, indices: Iterable[NDArray[Any]]) -> Generator[tuple[NDArray[Any], Batch[Tensor]]]:
         """Each of the given lists of questions with its batch, which ``fill`` completes."""
@@ -66,24 +63,16 @@ class Feed:
                 pool.shutdown(cancel_futures=True)
 
     def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
-        """The batch with its words in place of their rows; part of the step, so that it is captured with it."""
-        words = self._table.take(batch.words.vectors)
-        width = batch.words.characters.shape[1]
-        batch = dataclasses.replace(batch, words=dataclasses.replace(words, characters=words.characters[:, :width]))
+        """The batch with all that it has by rows looked up; part of the step, so that it is captured with it."""
+        batch = look_up(batch, self._table)
         return batch if self._more is None else self._more.fill(batch)
 
     def _make(self, index: NDArray[Any]) -> Batch[Tensor]:
-        batch = assemble(self.encoded, self._rows, index, self.pad, self.max_context)
-        rows, width = batch.words.vectors, batch.words.characters.shape[1]
-        nothing = np.empty((0,), np.int64)
-        offset = windows(self.encoded, index, self.max_context)[0]
-        batch = dataclasses.replace(
-            batch if self._more is None else self._more.attach(batch, index, offset),
-            words=Words(rows, np.empty((0, width), np.int64), nothing, nothing, nothing),
-            index=np.asarray(index, np.int64),
-            offset=offset,
-            letters=None if self.pad is None else list_letters(self._rows.lengths[rows]),
-        )
+        batch = assemble_rows(self.encoded, self._lengths, index, self.pad, self.max_context)
+        if self._more is not None:
+            batch = self._more.attach(batch)
+        if self.pad is not None and batch.word_rows is not None:
+            batch = dataclasses.replace(batch, letters=list_letters(self._lengths[batch.word_rows.rows]))
         if self.teacher is not None:
             batch = self.teacher.attach(batch, index)
         pin = self.device.type == "cuda"

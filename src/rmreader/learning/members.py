@@ -1,9 +1,9 @@
 """Many trainings at once on one GPU: ensemble members, seeds, ablations, as processes side by side.
 
 A training step keeps only a fraction of a large GPU busy, so several share it well. NVIDIA's MPS, started here where
-it is there, lets their kernels run at the same time instead of in turns, and keeps each of many members to a part of
-the multiprocessors, so that fewer are in each other's way. Each member is an ordinary ``rmreader train`` with its own
-folder, log and checkpoints; this file starts them, watches their logs and shows one view.
+it is installed, lets their kernels run at the same time instead of in turns, and keeps each of many members to a part
+of the multiprocessors, so that fewer are in each other's way. Each member is an ordinary ``rmreader train`` with a
+folder, log and checkpoints of its own; this file starts them, watches their logs and shows one view.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def variants(descriptions: Sequence[str], count: int) -> list[Member]:
 
 
 def train_members(
-    recipe_path: Path,
+    recipe_name: str | Path,
     recipe: Recipe,
     members: Sequence[Member],
     options: Sequence[str],
@@ -107,13 +107,14 @@ def train_members(
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
     waiting, running, done = list(members), dict[str, _Process](), list[Outcome]()
+    words = [str(recipe_name), *options]
     share = share or (_SHARE if min(at_once or len(members), len(members)) >= _MANY else 100)
     with _mps(), _terminated_like_interrupted(), _view(recipe, members, out) as show:
         try:
             while waiting or running:
                 while waiting and (not at_once or len(running) < at_once):
                     member = waiting.pop(0)
-                    running[member.name] = _Process(member, recipe_path, options, out / member.name, resume, share)
+                    running[member.name] = _Process(member, words, out / member.name, resume, share)
                 time.sleep(0.5)
                 for process in list(running.values()):
                     if process.popen.poll() == ShareError.status and process.share < 100:
@@ -136,17 +137,14 @@ def train_members(
 class _Process:
     """A member at work."""
 
-    def __init__(
-        self, member: Member, recipe_path: Path, options: Sequence[str], out: Path, resume: bool, share: int
-    ) -> None:
+    def __init__(self, member: Member, words: Sequence[str], out: Path, resume: bool, share: int) -> None:
         self.member, self.out, self.begun = member, out, time.monotonic()
         out.mkdir(parents=True, exist_ok=True)
-        # A member that was never reached before the whole was stopped has nothing to resume, and none is asked for.
+        # A member that was never reached before the whole was stopped has nothing to resume.
         again = ["--resume"] if resume and (out / "run").exists() else []
-        # Should this process be killed, the kernel asks the member to stop. It watches the thread that starts it, which
-        # in ``train_members`` waits for it too.
-        parent = ["--parent", str(os.getpid())]
-        self.words = [str(recipe_path), *options, *member.overrides, "--out", str(out), *again, *parent]
+        # Should this process be killed, the kernel asks the member to stop: it watches the thread that started it,
+        # which is the one that waits for it.
+        self.words = [*words, *member.overrides, "--out", str(out), *again, "--parent", str(os.getpid())]
         self.start(share)
 
     def start(self, share: int) -> None:
@@ -179,8 +177,7 @@ def last_scores(out: Path) -> dict[str, dict[str, float]]:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Within, SIGTERM and a terminal that closes do what Ctrl-C does: stop the members too, who are in sessions of
-    their own."""
+    """Within, SIGTERM and a terminal that closes do what Ctrl-C does: stop the members too, each in its own session."""
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -199,18 +196,16 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _mps() -> Iterator[None]:
-    """NVIDIA's multi-process service, for as long as members run; nothing where it is absent or already there."""
+    """NVIDIA's multi-process service, for as long as members run; nothing where it is absent or runs already."""
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="rmreader-mps-") as folder:
         places = {"CUDA_MPS_PIPE_DIRECTORY": f"{folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{folder}/log"}
-        os.environ.update(places)
-        started = subprocess.run([control, "-d"], capture_output=True, check=False).returncode == 0
-        if not started:
-            for name in places:
-                del os.environ[name]
+        environment = {**os.environ, **places}
+        started = subprocess.run([control, "-d"], env=environment, capture_output=True, check=False).returncode == 0
+        os.environ.update(places if started else {})
         try:
             yield
         finally:

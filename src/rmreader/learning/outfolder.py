@@ -21,15 +21,16 @@ from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.errors import UserError
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.log import say
-from rmreader.learning.schedule import check
+from rmreader.learning.text_inputs import TextInputs
+from rmreader.readers.folder import SHIPPED
 from rmreader.text.lexicon import Lexicon
 
 _RUN = "run.json"
+INIT_REMEDY = "give a run's or a reader's folder, or the name of a reader that comes with rmreader, as small."
 
 
-def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
-    """Make the folder ours or say why not; whether it holds a run to go on with."""
-    check(recipe.training)
+def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> dict[str, Any] | None:
+    """Make the folder ours or say why not; what was recorded of the run to go on with, None for a new one."""
     places = {"run": _RUN, "last": checkpoint.MANIFEST, "best": readerfolder.MANIFEST}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder for the run.")
@@ -46,9 +47,10 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
                 f"{out}: holds {' and '.join(left)} but not run/, which says what was trained; restore it, or give "
                 "another folder."
             )
-        return False
-    _same_run(out, recipe, train_sha256)
-    return True
+        return None
+    about: dict[str, Any] = json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))
+    _same_run(out, about, recipe, train_sha256)
+    return about
 
 
 @contextmanager
@@ -82,23 +84,37 @@ def _lock(out: Path, leave: contextlib.ExitStack) -> None:
         pass
 
 
-def record(out: Path, recipe: Recipe, lexicon: Lexicon, train_sha256: str) -> None:
+def record(
+    out: Path, recipe: Recipe, lexicon: Lexicon, text_inputs: TextInputs, train_sha256: str, temperature: float
+) -> None:
     """Write down what the run is started with."""
 
     def fill(folder: Path) -> dict[str, Any]:
         save_recipe(recipe, folder / "recipe.yaml")
         lexicon.save(folder)
-        return {"format": 1, "train_sha256": train_sha256, "init": fingerprint(recipe.training.init)}
+        text_inputs.save(folder)
+        init = fingerprint(recipe.training.init)
+        return {"format": 1, "train_sha256": train_sha256, "init": init, "temperature": temperature}
 
     checkpoint.write_folder(out / "run", _RUN, fill, keep_previous=False)
 
 
-def fingerprint(init: str | Path) -> str:
-    """The checksums of the weights in a reader folder, a run (its best) or a checkpoint, by whatever path; empty for
-    what is none of them."""
+def find_init(init: str | Path) -> Path | None:
+    """The manifest of what ``training.init`` names: a checkpoint, a run (its best), a reader by folder or, if it comes
+    with the package, by name; None where it is none of them."""
     folder = Path(init)
-    places = (folder / checkpoint.MANIFEST, folder / "best" / readerfolder.MANIFEST, folder / readerfolder.MANIFEST)
-    manifest = next((path for path in places if path.is_file()), None) if init else None
+    places = (
+        folder / checkpoint.MANIFEST,
+        folder / "best" / readerfolder.MANIFEST,
+        folder / readerfolder.MANIFEST,
+        SHIPPED / folder / readerfolder.MANIFEST,
+    )
+    return next((path for path in places if path.is_file()), None) if str(init) else None
+
+
+def fingerprint(init: str | Path) -> str:
+    """The checksums of the weights that ``training.init`` names, by whatever path; empty where there are none."""
+    manifest = find_init(init)
     try:
         sums = json.loads(manifest.read_text(encoding="utf-8"))["checksums"] if manifest else {}
         return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
@@ -106,8 +122,7 @@ def fingerprint(init: str | Path) -> str:
         return ""
 
 
-def _same_run(out: Path, recipe: Recipe, train_sha256: str) -> None:
-    about = json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))
+def _same_run(out: Path, about: Mapping[str, Any], recipe: Recipe, train_sha256: str) -> None:
     before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / "recipe.yaml"), recipe))
     began, given = about.get("init"), fingerprint(recipe.training.init)
     if began and given == began:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from rmreader.config import Recipe, load_recipe, save_recipe
 from rmreader.errors import UserError
 from rmreader.learning.checkpoint import damage, write_folder
-from rmreader.learning.extras import Extras
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
 from rmreader.text.extras import ENCODER, Shape
@@ -43,7 +43,7 @@ def write_reader(
     recipe: Recipe,
     scores: Mapping[str, Mapping[str, float]],
     provenance: Mapping[str, Any],
-    extras: Extras | None = None,
+    text_inputs: TextInputs | None = None,
     fitted: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on, ``fitted`` what
@@ -53,8 +53,8 @@ def write_reader(
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, folder / WEIGHTS)
         save_recipe(recipe, folder / "recipe.yaml")
         lexicon.save(folder)
-        if extras is not None:
-            extras.save(folder)
+        if text_inputs is not None:
+            text_inputs.save(folder)
         (folder / "README.md").write_text(model_card(target.name, scores, provenance), encoding="utf-8")
         about = {"temperature": 1.0, "scores": scores, "provenance": provenance}
         return {"format": 1, "kind": "rmreader", **about, **(fitted or {})}

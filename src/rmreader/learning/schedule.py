@@ -1,4 +1,4 @@
-"""The learning rate and the weight of the moving average, as pure functions of where the run stands."""
+"""The learning rate and the weight of the moving average, as pure functions of where a run is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ import math
 from dataclasses import dataclass
 
 from rmreader.config import Training
-from rmreader.errors import UserError
-
-
-def check(training: Training) -> None:
-    """Refuse settings that contradict each other."""
-    if training.schedule == "halve" and training.holdout <= 0:
-        raise UserError(
-            "training.schedule=halve: halving is decided on held-out articles, and training.holdout is 0; "
-            "set training.schedule=anneal, or hold some out."
-        )
 
 
 def rate_at(training: Training, base: float, step: int, total: int, halvings: int) -> float:

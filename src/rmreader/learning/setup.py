@@ -17,13 +17,15 @@ from rmreader.data.squad import skipped, why_none
 from rmreader.errors import UserError
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.log import say
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
+from rmreader.readers.folder import open_folder
+from rmreader.text.extras import ENCODER
 from rmreader.text.lexicon import Lexicon
 
 _SHAPES = {"question": 16, "context": 32, "words": 1024}  # about 40 shapes on SQuAD, 10 % more passage than needed
@@ -44,7 +46,9 @@ class Setup:
     rewards: Rewards | None
     train_name: str
     train_sha256: str
-    extras: Extras
+    text_inputs: TextInputs
+    temperature: float
+    """Of the confidences, until they are fitted: that of the reader which the run started from, else 1."""
     read_every: int
     """Steps between looks at the device; on a GPU each look waits for it."""
 
@@ -62,7 +66,8 @@ def prepare(
     device = pick_device(device_name)
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
-    extras = Extras(recipe.inputs, device, cache_dir)
+    init = recipe.training.init
+    text_inputs = TextInputs(recipe.inputs, device, cache_dir, encoder=_own_encoder(init, out))
     encoded = _read(train_path, cache_dir)
     dev = _read(dev_path, cache_dir) if dev_path else None
     if dev is not None and not len(dev):
@@ -75,24 +80,25 @@ def prepare(
     train_sha256 = checkpoint.sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
-    if recipe.training.init and not (found and (out / "last").exists()):  # else the beginning is left behind
-        weights, lexicon = read_init(Path(recipe.training.init))
+    if init and not (found and (out / "last").exists()):  # else it is long left
+        weights, lexicon = read_init(init)
     if found:
         lexicon = Lexicon.load(out / "run")
-    elif not recipe.training.init:
+    elif not init:
         also = [*encoded.vocabulary, *(dev.vocabulary if dev else ())]
         lexicon = Lexicon.build(word_counts(learned), recipe.inputs, also)
+    temperature = found.get("temperature", 1.0) if found else _temperature(init)
     torch.manual_seed(recipe.training.seed)
-    network = readerfolder.make_network(recipe, lexicon, extras.shape, extras.tuned)
+    network = readerfolder.make_network(recipe, lexicon, text_inputs.shape, text_inputs.tuned)
     if weights is not None:
         if network.contextual is not None and not part(weights, "contextual."):
             # from a reader with frozen vectors: their encoder begins as it is
             weights |= {f"contextual.{name}": tensor for name, tensor in network.contextual.state_dict().items()}
         fresh = part(network.state_dict(), "pointer.no_answer.")  # a reader without the logit starts it at random
         weights = {f"pointer.no_answer.{name}": tensor for name, tensor in fresh.items()} | weights
-        readerfolder.load_weights(network, weights, f"training.init={recipe.training.init}")
+        readerfolder.load_weights(network, weights, f"training.init={init}")
     if not found:
-        outfolder.record(out, recipe, lexicon, train_sha256)
+        outfolder.record(out, recipe, lexicon, text_inputs, train_sha256, temperature)
     teacher = None
     if recipe.training.teacher:
         teacher = teach(recipe.training.teacher, learned, recipe.training.max_context, device, cache_dir)
@@ -105,13 +111,14 @@ def prepare(
         device=device,
         lexicon=lexicon,
         network=network.to(device),
-        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, extras, teacher=teacher),
-        selection=Feed(held, lexicon, device, extras=extras) if held else None,
-        dev=Feed(dev, lexicon, device, extras=extras) if dev else None,
+        train=Feed(learned, lexicon, device, pad, recipe.training.max_context, text_inputs, teacher=teacher),
+        selection=Feed(held, lexicon, device, text_inputs=text_inputs) if held else None,
+        dev=Feed(dev, lexicon, device, text_inputs=text_inputs) if dev else None,
         rewards=rewards_of(learned, recipe).to(device) if reinforced else None,
         train_name=train_path.name,
         train_sha256=train_sha256,
-        extras=extras,
+        text_inputs=text_inputs,
+        temperature=temperature,
         read_every=50 if device.type == "cuda" else 1,
     )
 
@@ -139,7 +146,7 @@ def pick_device(name: str | None) -> torch.device:
 
 
 def word_counts(encoded: Encoded) -> dict[str, int]:
-    """How often each word stands in the questions and passages of these questions."""
+    """How often each word is in the questions and passages of these questions."""
     counts = np.zeros(len(encoded.vocabulary) + 1, np.int64)
     _, one_a_passage = np.unique(encoded.paragraph, return_index=True)
     for i in one_a_passage.tolist():
@@ -157,13 +164,30 @@ def rewards_of(encoded: Encoded, recipe: Recipe) -> Rewards:
     return build_rewards(passages, passage_of, (encoded.references(i) for i in range(len(encoded))), longest)
 
 
-def read_init(folder: Path) -> tuple[dict[str, torch.Tensor], Lexicon]:
-    """Weights and lexicon to start from: of a reader folder, of a run (its best), or of a run's checkpoint ``last``."""
-    if (folder / checkpoint.MANIFEST).is_file():
+def read_init(init: str | Path) -> tuple[dict[str, torch.Tensor], Lexicon]:
+    """Weights and lexicon to start from: of a reader, by folder or by the name of one that comes with the package, of a
+    run (its best), or of a run's checkpoint ``last``."""
+    manifest = outfolder.find_init(init)
+    if manifest is None and not Path(init).exists():
+        raise UserError(f"training.init={init}: no such reader or run; {outfolder.INIT_REMEDY}")
+    folder = manifest.parent if manifest else Path(init)
+    if manifest and manifest.name == checkpoint.MANIFEST:
         tensors, _ = checkpoint.load_checkpoint(folder)
-        kept = part(tensors, "average.") or part(tensors, "network.")
-        return kept, Lexicon.load(folder.parent / "run")
-    if (folder / "best" / readerfolder.MANIFEST).is_file():
-        folder = folder / "best"
+        return part(tensors, "average.") or part(tensors, "network."), Lexicon.load(folder.parent / "run")
     weights, lexicon, _, _ = readerfolder.read_reader(folder)
     return weights, lexicon
+
+
+def _temperature(init: str) -> float:
+    """That of the reader to start from; 1 where it is none."""
+    manifest = outfolder.find_init(init)
+    return open_folder(manifest.parent).temperature if manifest and manifest.name == readerfolder.MANIFEST else 1.0
+
+
+def _own_encoder(init: str, out: Path) -> Path | None:
+    """The folder with the shape and vocabulary of a tuned encoder whose weights come with the network's, from a
+    checkpoint or a reader: so a tuned encoder is tuned further without another copy of it."""
+    begun = [out / "run"] if (out / "last").exists() else []
+    if (manifest := outfolder.find_init(init)) is not None:
+        begun += [manifest.parent, manifest.parent.parent / "run"]
+    return next((folder / ENCODER for folder in begun if (folder / ENCODER).is_dir()), None)

@@ -21,9 +21,9 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.store import Arrays, Damaged, bounds_of, open_arrays, save_arrays
 from rmreader.data.tagged import cache_root
 from rmreader.learning.evaluate import in_order
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import find, open_folder, reader_names
 
@@ -78,8 +78,8 @@ def distributions(
     with progress("teacher", len(readers) * len(batches), "batches") as advance, torch.no_grad():
         for reader in readers:
             network, lexicon, recipe = load_network(reader, device)
-            extras = Extras(recipe.inputs, device, reader=reader)
-            feed = Feed(learned, lexicon, device, max_context=max_context, extras=extras, keep=False)
+            text_inputs = TextInputs(recipe.inputs, device, reader=reader)
+            feed = Feed(learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False)
             able += recipe.network.no_answer
             for index, batch in feed.batches(batches):
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):

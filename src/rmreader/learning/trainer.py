@@ -32,14 +32,17 @@ from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.calibrate import calibrate, rows_in
 from rmreader.version import __version__
 
 _LOG_EVERY = 50  # steps
+_ENOUGH = 100  # questions to fit a temperature on, where there is one to inherit
 
 
 @dataclass
 class State:
-    """Where a run stands; with the learner's tensors, all that a checkpoint holds."""
+    """How far a run has come; with the learner's tensors, all that a checkpoint holds."""
 
     step: int = 0
     """Steps done."""
@@ -66,7 +69,7 @@ class State:
         return cls(**{**tree, "selection": Selection(**tree["selection"])})
 
     def logged(self) -> dict[str, int]:
-        """By event, the last step whose event is behind us; a resumed run lives through later ones again."""
+        """By event, the last step whose event is past; a resumed run lives through later ones again."""
         end = self.step if self.ended else -1
         return {"train": self.step, "evaluation": self.evaluated, "bad": self.step - 1, "end": end}
 
@@ -107,11 +110,36 @@ def train(
     with alone(Path(out)):
         setup = prepare(recipe, *data, Path(out), resume, device, cache_dir)
         with stop_on_signals() as stop:
-            return Run(setup, tensorboard, curve).go(stop)
+            result = Run(setup, tensorboard, curve).go(stop)
+        if result.finished:
+            calibrate_best(setup)
+        return result
+
+
+def calibrate_best(setup: Setup) -> None:
+    """The last step: fit the reader's temperature on the held-out articles, unless that was done when the run first
+    ended. A reader that cannot be calibrated is whole all the same, and its training was long: it is only said."""
+    best, init = setup.out / "best", setup.recipe.training.init
+    if "calibration" in open_folder(best).about:
+        return
+    if setup.selection is None:
+        state = f"as sure as training.init={init}, temperature {setup.temperature:.3f}," if init else "not calibrated,"
+        why = f"confidences are {state} since no articles are held out to fit them on (training.holdout=0)"
+        say(f"{best}: {why}; rmreader calibrate fits them on questions of yours.")
+        return
+    able = setup.recipe.network.no_answer
+    questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
+    if init and len(questions) < _ENOUGH:
+        say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
+        return
+    try:
+        calibrate(best, questions, engine="torch")
+    except UserError as error:
+        say(f"{best}: confidences are not calibrated: {error}")
 
 
 class Run:
-    """One run from where it stands to its end."""
+    """One run from where it is to its end."""
 
     def __init__(self, setup: Setup, tensorboard: bool = False, curve: bool = False) -> None:
         self.setup, self.recipe, self.out, self.curve = setup, setup.recipe, setup.out, curve
@@ -124,6 +152,11 @@ class Run:
         self.per_epoch = len(self.buckets.epoch(0))
         self.total = max(1, round(training.epochs * self.per_epoch))
         self.evaluate_every = max(1, round(training.evaluate_every * self.per_epoch))
+        if training.warmup >= self.total:
+            say(
+                f"training.warmup={training.warmup}: the run has {self.total} steps, too few to reach training.rate; "
+                "lower it."
+            )
         self.state = State()
         self.saved = -1  # step of the checkpoint on disk
         if (self.out / "last").exists():
@@ -291,7 +324,8 @@ class Run:
             "trained_on_sha256": self.setup.train_sha256,
         }
         parts = weights, self.setup.lexicon, self.recipe, scores, provenance
-        readerfolder.write_reader(self.out / "best", *parts, extras=self.setup.extras, fitted=fitted)
+        fitted = fitted or {"temperature": self.setup.temperature}
+        readerfolder.write_reader(self.out / "best", *parts, text_inputs=self.setup.text_inputs, fitted=fitted)
 
     def _save(self) -> None:
         self._read()
@@ -321,7 +355,8 @@ class Run:
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
             about = json.loads((self.out / "best" / readerfolder.MANIFEST).read_text(encoding="utf-8"))
-            fitted = {key: about[key] for key in ("temperature", "calibration") if key in about}  # if ended before
+            kept = ("temperature", "calibration", "no_answer")  # there if it ended before
+            fitted = {key: about[key] for key in kept if key in about}
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dev.tree()}
             if about["scores"] != scores:  # else it ended before, and its reader stays as it is

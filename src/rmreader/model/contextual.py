@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from rmreader.config import Inputs
 from rmreader.data.batch import Batch
-from rmreader.errors import UserError
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
 from rmreader.model.transformer import Transformer, load_transformer
 from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
@@ -136,8 +135,6 @@ def _pick(vectors: Tensor, places: Tensor, words: Tensor) -> Tensor:
 
 def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEncoder, Pieces]:
     """The encoder to tune and its tokenizer; from ``folder``, a reader's own copy, shape and pieces without weights."""
-    if inputs.contextual.startswith("elmo:"):
-        raise UserError("inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen.")
     source = folder or encoder_folder(inputs.contextual)
     transformer = load_transformer(source, inputs.contextual_layer_dropout, weights=folder is None)
     return TunedEncoder(transformer), Pieces(source)

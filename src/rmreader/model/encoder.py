@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from rmreader.model.characters import CharacterEncoder
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.mix import ScalarMix
 from rmreader.model.precision import product_type
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Encoder(nn.Module):
         words = self._words(batch)
         matches: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.exact_match:
-            keys = batch.words.keys
+            keys = _given(batch.words).keys
             matches = exact_match(keys[batch.question], keys[batch.context], question_mask, context_mask)
         question_layers, context_layers = contextual or (batch.question_layers, batch.context_layers)
         Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_layers)
@@ -90,7 +93,7 @@ class Encoder(nn.Module):
 
     def _words(self, batch: Batch[Tensor]) -> list[Tensor]:
         """What is the same wherever a word stands, each [W, …]: its vector and its character states."""
-        words = batch.words
+        words = _given(batch.words)
         if self.words is None:
             vectors = words.vectors.to(product_type(self.lstm.weight_ih))
         else:  # in full precision, since the gradients of all places where a word stands are added up
@@ -119,7 +122,7 @@ def _rows(table: Tensor, index: Tensor) -> Tensor:
     return table.index_select(0, index.flatten()).view(*index.shape, -1)
 
 
-def _given(value: Tensor | None) -> Tensor:
+def _given(value: T | None) -> T:
     if value is None:
-        raise ValueError("the network reads tags or contextual layers, and the batch has none")
+        raise ValueError("the network reads words, tags or contextual layers, and the batch has none")
     return value

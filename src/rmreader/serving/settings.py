@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from rmreader.config import Count, NonNegative, Positive, Range, check_settings
 from rmreader.errors import UserError
+from rmreader.settings import Count, NonNegative, Positive, Range, check_settings
 
 
 @dataclass(frozen=True)

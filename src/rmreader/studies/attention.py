@@ -18,9 +18,9 @@ from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
 from rmreader.learning.checkpoint import sha256
 from rmreader.learning.evaluate import in_order
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.scoring.attention import deficiency, redundancy, spread
 from rmreader.studies.kept import Line, commit, keep
@@ -145,4 +145,5 @@ def open_network(name_or_path: str | Path, encoded: Encoded, device: torch.devic
     """A reader's network, the data as it reads them, and its recipe."""
     folder = reader_folder(name_or_path)
     network, lexicon, recipe = load_network(folder, device)
-    return network.eval(), Feed(encoded, lexicon, device, extras=Extras(recipe.inputs, device, reader=folder)), recipe
+    text_inputs = TextInputs(recipe.inputs, device, reader=folder)
+    return network.eval(), Feed(encoded, lexicon, device, text_inputs=text_inputs), recipe

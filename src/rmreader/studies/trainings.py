@@ -20,11 +20,11 @@ from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import evaluate
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.members import Member
 from rmreader.learning.outfolder import fingerprint
 from rmreader.learning.setup import pick_device, read_init
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.studies import disagreements, paper, plots
 from rmreader.studies.kept import Line, keep
 from rmreader.studies.report import Report
@@ -95,7 +95,7 @@ def _study(
     return dataclasses.replace(ablation_table(list(lines.values()), rows, name), problems=problems)
 
 
-def study_rl(init: Path, recipe: Path | None, overrides: Sequence[str], job: Job, seeds: int = 3) -> Report:
+def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], job: Job, seeds: int = 3) -> Report:
     """DCRL, SCST and continued ML from one network with the same steps, rate and seeds: table, curves, disagreements.
 
     What is held out for selection is what was held out when the starting network was trained.
@@ -148,17 +148,14 @@ def _start(init: Path, settings: Recipe, job: Job) -> dict[str, Any]:
     """The scores of the starting network on dev and on what is held out."""
     device = pick_device(job.device)
     weights, lexicon = read_init(init)
-    extras = Extras(settings.inputs, device)
-    network = readerfolder.make_network(settings, lexicon, extras.shape, extras.tuned)
+    text_inputs = TextInputs(settings.inputs, device)
+    network = readerfolder.make_network(settings, lexicon, text_inputs.shape, text_inputs.tuned)
     readerfolder.load_weights(network, weights, str(init))
     _, held_out = split(encode_file(job.train), settings.training.holdout, split_seed(settings.training))
-    return {
-        name: dataclasses.asdict(
-            evaluate(network.to(device), Feed(data, lexicon, device, extras=extras), settings.decoding.max_length)
-        )
-        for name, data in (("dev", encode_file(job.dev)), ("held_out", held_out))
-        if data is not None
-    }
+    network, longest = network.to(device), settings.decoding.max_length
+    sets = {"dev": encode_file(job.dev), "held_out": held_out}
+    feeds = {name: Feed(data, lexicon, device, text_inputs=text_inputs) for name, data in sets.items() if data}
+    return {name: evaluate(network, feed, longest).tree() for name, feed in feeds.items()}
 
 
 def draw(lines: Sequence[Line]) -> tuple[bytes, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,9 @@ from rmreader.learning import readerfolder
 from rmreader.learning.checkpoint import load_checkpoint
 from rmreader.learning.engine import TorchEngine
 from rmreader.learning.evaluate import evaluate
-from rmreader.learning.extras import Extras
 from rmreader.learning.feed import Feed
 from rmreader.learning.outfolder import Stop
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.learning.trainer import Run, train
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.export import export_onnx
@@ -67,9 +68,9 @@ def test_a_reader_with_an_encoder_is_trained_kept_and_read(tiny: Any, bert: Path
     assert all(np.isfinite(losses(tmp_path / "run")))
     best = tmp_path / "run" / "best"
     network, lexicon, recipe = readerfolder.load_network(best)
-    extras = Extras(recipe.inputs, CPU, tmp_path / "cache", reader=best)
+    text_inputs = TextInputs(recipe.inputs, CPU, tmp_path / "cache", reader=best)
     dev = encode_file(tiny.folder / "dev.json", tiny.folder)
-    assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
+    assert evaluate(network, Feed(dev, lexicon, CPU, text_inputs=text_inputs), recipe.decoding.max_length) == result.dev
     same_without_torch(best, tmp_path)
 
 
@@ -81,9 +82,9 @@ def test_a_reader_with_elmo_and_tags_is_trained_kept_and_read(tiny: Any, real_da
     network, lexicon, recipe = readerfolder.load_network(best)
     assert network.encoder.mix.weights.shape == (3,)
     assert network.encoder.ner.weight.shape == (5, recipe.inputs.tag_size)
-    extras = Extras(recipe.inputs, CPU, tmp_path / "cache", reader=best)
+    text_inputs = TextInputs(recipe.inputs, CPU, tmp_path / "cache", reader=best)
     dev = encode_file(tiny.folder / "dev.json", tiny.folder)
-    assert evaluate(network, Feed(dev, lexicon, CPU, extras=extras), recipe.decoding.max_length) == result.dev
+    assert evaluate(network, Feed(dev, lexicon, CPU, text_inputs=text_inputs), recipe.decoding.max_length) == result.dev
     assert isinstance(Reader.load(best).engine, TorchEngine)
     assert Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps.")[0].text
     with pytest.raises(UserError, match="with ELMo cannot be exported"):
@@ -99,7 +100,7 @@ def test_a_reader_with_tags_reads_without_torch(tiny: Any, tmp_path: Path) -> No
 @pytest.mark.parametrize("mode", ["apart", "together"])
 def test_the_encoder_learns_at_its_own_rate(tiny: Any, bert: Path, tmp_path: Path, mode: str) -> None:
     setting = (f"inputs.contextual={bert}", *MODES[mode], "training.ema=0")
-    before = Extras(tiny.recipe(*setting).inputs, CPU).tuned
+    before = TextInputs(tiny.recipe(*setting).inputs, CPU).tuned
     assert before is not None
     moved = {}
     for rate in (0.0, 1e-3):
@@ -120,12 +121,12 @@ def test_tuning_starts_from_a_reader_with_frozen_vectors(tiny: Any, bert: Path, 
     setup = tiny.setup(tmp_path / "tuned", *settings)
     ours = setup.network.state_dict()
     assert all(torch.equal(ours[name], tensor) for name, tensor in frozen.state_dict().items())
-    pretrained = Extras(setup.recipe.inputs, CPU).tuned
+    pretrained = TextInputs(setup.recipe.inputs, CPU).tuned
     assert pretrained is not None
     assert all(torch.equal(ours[f"contextual.{name}"], w) for name, w in pretrained.state_dict().items())
     # read apart, without dropout, the two are the same network
-    extras = Extras(tiny.recipe(f"inputs.contextual={bert}").inputs, CPU, tmp_path / "cache")
-    feeds = setup.train, Feed(setup.train.encoded, setup.lexicon, CPU, None, 400, extras)
+    text_inputs = TextInputs(tiny.recipe(f"inputs.contextual={bert}").inputs, CPU, tmp_path / "cache")
+    feeds = setup.train, Feed(setup.train.encoded, setup.lexicon, CPU, None, 400, text_inputs)
     tuned, same = (feed.fill(next(feed.batches([np.array([0, 5])]))[1]) for feed in feeds)
     gap = setup.network.eval()(tuned).log_p1 - frozen(same).log_p1
     assert gap.abs().max() < 0.02  # frozen vectors are kept in half precision
@@ -159,16 +160,16 @@ def test_cut_passages_get_the_vectors_and_pieces_of_their_own_words(tiny: Any, b
     inputs = replace(tiny.recipe().inputs, contextual=str(bert))
     setup = tiny.setup(tmp_path / "run")
     index = np.array([3, 9, 20])
-    whole = Feed(encoded, setup.lexicon, CPU, extras=Extras(inputs, CPU, tmp_path))
-    cut = Feed(encoded, setup.lexicon, CPU, max_context=15, extras=Extras(inputs, CPU, tmp_path))
+    whole = Feed(encoded, setup.lexicon, CPU, text_inputs=TextInputs(inputs, CPU, tmp_path))
+    cut = Feed(encoded, setup.lexicon, CPU, max_context=15, text_inputs=TextInputs(inputs, CPU, tmp_path))
     ((_, full),), ((_, part),) = whole.batches([index]), cut.batches([index])
     assert part.context.shape[1] == 15
     for k, first in enumerate(part.offset.tolist()):
         assert torch.equal(part.context_layers[k], full.context_layers[k, first : first + 15])
     tuned = replace(inputs, contextual_mode="tuned")
-    extras = Extras(tuned, CPU, tmp_path)
-    ((_, laid),) = Feed(encoded, setup.lexicon, CPU, max_context=15, extras=extras).batches([index])
-    table = extras.pieces.table(encoded.vocabulary)
+    text_inputs = TextInputs(tuned, CPU, tmp_path)
+    ((_, laid),) = Feed(encoded, setup.lexicon, CPU, max_context=15, text_inputs=text_inputs).batches([index])
+    table = text_inputs.pieces.table(encoded.vocabulary)
     for k, (i, first) in enumerate(zip(index.tolist(), laid.offset.tolist(), strict=True)):
         words = encoded.context_tokens(i)[first : first + 15]
         found = laid.pieces.flatten()[laid.context_pieces[k].long()]
@@ -179,15 +180,17 @@ def test_rows_filled_in_on_the_device_are_the_vectors_gathered_on_the_host(
     tiny: Any, bert: Path, tmp_path: Path
 ) -> None:
     encoded = encode_file(tiny.folder / "train.json", tiny.folder)
-    extras = Extras(replace(tiny.recipe().inputs, contextual=str(bert)), CPU, tmp_path)
+    text_inputs = TextInputs(replace(tiny.recipe().inputs, contextual=str(bert)), CPU, tmp_path)
     lexicon = tiny.setup(tmp_path / "run").lexicon
     batches = []
     for resident in (False, True):
-        feed = Feed(encoded, lexicon, CPU, Padding(8, 16, 64), 15, extras)
+        feed = Feed(encoded, lexicon, CPU, Padding(8, 16, 64), 15, text_inputs)
         assert feed._more is not None
         feed._more._resident = resident  # as it is where the vectors lie on a GPU
         ((_, batch),) = feed.batches([np.array([3, 9, 20])])
-        assert batch.context_layers.is_floating_point() != resident
+        assert (batch.context_layers is None) == resident
+        assert (batch.context_layer_rows is None) == (not resident)
+        assert (batch.words, batch.word_rows.rows.dtype) == (None, torch.int64)
         batches.append(feed.fill(batch))
     for name in ("question_layers", "context_layers"):
         assert torch.equal(*(getattr(batch, name) for batch in batches))
@@ -211,7 +214,7 @@ def test_a_reader_refuses_another_encoder(tiny: Any, bert: Path, tmp_path: Path)
     best = tmp_path / "run" / "best"
     inputs = replace(readerfolder.load_network(best)[2].inputs, contextual=str(other_window(bert, tmp_path / "other")))
     with pytest.raises(UserError, match="another encoder"):
-        Extras(inputs, CPU, reader=best)
+        TextInputs(inputs, CPU, reader=best)
 
 
 def other_window(bert: Path, folder: Path) -> Path:
@@ -224,6 +227,24 @@ def other_window(bert: Path, folder: Path) -> Path:
 
 
 def test_frozen_encoders_read_no_pairs(tiny: Any, bert: Path) -> None:
-    inputs = replace(tiny.recipe().inputs, contextual=str(bert), contextual_pairing="together")
     with pytest.raises(UserError, match="only a tuned encoder reads pairs"):
-        Extras(inputs, CPU)
+        tiny.recipe(f"inputs.contextual={bert}", "inputs.contextual_pairing=together")
+
+
+@pytest.mark.parametrize("source", ["", "best", "last"])
+def test_a_tuned_encoder_is_tuned_further_without_another_copy_of_it(
+    tiny: Any, bert: Path, tmp_path: Path, stop_after: Callable[[int], Any], source: str
+) -> None:
+    copied = tmp_path / "copy"
+    shutil.copytree(bert, copied)
+    settings = (f"inputs.contextual={copied}", *MODES["together"], "training.epochs=1")
+    first = tiny.finished(tmp_path / "first", *settings)
+    shutil.rmtree(copied)
+    again = (*settings, f"training.init={tmp_path / 'first' / source}")
+    second = Run(tiny.setup(tmp_path / "second", *again))
+    kept = first.learner.kept.state_dict()
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in second.learner.network.state_dict().items())
+    second.go(stop_after(8))
+    shutil.rmtree(tmp_path / "first")
+    assert Run(tiny.setup(tmp_path / "second", *again, resume=True)).go(Stop()).finished
+    Reader.load(tmp_path / "second" / "best", engine="torch").ask("Who?", "Ada made it.")

@@ -20,8 +20,8 @@ from rmreader.data.encode import encode_pairs
 from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import token_rows
 from rmreader.errors import UserError
-from rmreader.learning import contextual_cache
-from rmreader.learning.contextual_cache import ContextualCache, open_cache
+from rmreader.learning import frozen_vectors
+from rmreader.learning.frozen_vectors import FrozenVectors, open_vectors
 from rmreader.model.contextual import FrozenElmo, FrozenTransformer
 
 
@@ -49,7 +49,7 @@ def encoder(folder: Path) -> Counting:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contextual_cache, "_CHUNK", 60)
+    monkeypatch.setattr(frozen_vectors, "_CHUNK", 60)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,14 @@ def encoded() -> Encoded:
     return encode_pairs([*pairs, ("", ""), (pairs[0][0], pairs[3][1])])
 
 
-def same(one: ContextualCache, other: ContextualCache) -> bool:
+def same(one: FrozenVectors, other: FrozenVectors) -> bool:
     return torch.equal(one.contexts, other.contexts) and torch.equal(one.questions, other.questions)
 
 
 def test_vectors_are_those_of_the_encoder_in_half_precision(
     encoder: Counting, encoded: Encoded, tmp_path: Path
 ) -> None:
-    cache = open_cache(encoded, encoder, tmp_path)
+    cache = open_vectors(encoded, encoder, tmp_path)
     table = encoder.table(encoded.vocabulary)
     for found, part in ((cache.contexts, "context"), (cache.questions, "question")):
         assert found.dtype == torch.float16
@@ -81,24 +81,24 @@ def test_vectors_are_those_of_the_encoder_in_half_precision(
 def test_a_passage_is_encoded_once_however_many_questions_it_has(
     encoder: Counting, encoded: Encoded, tmp_path: Path
 ) -> None:
-    first = open_cache(encoded, encoder, tmp_path)
+    first = open_vectors(encoded, encoder, tmp_path)
     texts = 9 + 10  # distinct passages and questions with words; the last passage is an earlier one
     assert encoder.asked == texts
-    assert same(open_cache(encoded, encoder, tmp_path), first)
-    assert same(open_cache(encoded.subset([2, 1]), encoder, tmp_path), first)
+    assert same(open_vectors(encoded, encoder, tmp_path), first)
+    assert same(open_vectors(encoded.subset([2, 1]), encoder, tmp_path), first)
     assert encoder.asked == texts
-    open_cache(encode_pairs([("Other words?", "Another passage.")]), encoder, tmp_path)
+    open_vectors(encode_pairs([("Other words?", "Another passage.")]), encoder, tmp_path)
     assert encoder.asked == texts + 2
 
 
 def test_another_encoder_has_vectors_of_its_own(
     encoder: Counting, encoded: Encoded, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, real_data: Path
 ) -> None:
-    first = open_cache(encoded, encoder, tmp_path)
+    first = open_vectors(encoded, encoder, tmp_path)
     narrower = Counting(build_bert(tmp_path_factory.mktemp("narrower"), window=90))
     assert narrower.fingerprint != encoder.fingerprint
-    assert not same(open_cache(encoded, narrower, tmp_path), first)
-    elmo = open_cache(encoded, FrozenElmo(real_data / "elmo-fixture"), tmp_path)
+    assert not same(open_vectors(encoded, narrower, tmp_path), first)
+    elmo = open_vectors(encoded, FrozenElmo(real_data / "elmo-fixture"), tmp_path)
     assert elmo.contexts.shape[1:] == (3, 32)
     assert len(list((tmp_path / "contextual").iterdir())) == 3
 
@@ -106,7 +106,7 @@ def test_another_encoder_has_vectors_of_its_own(
 def test_gather_gives_the_tokens_asked_for_and_zeros_behind(
     encoder: Counting, encoded: Encoded, tmp_path: Path
 ) -> None:
-    cache = open_cache(encoded, encoder, tmp_path)
+    cache = open_vectors(encoded, encoder, tmp_path)
     index, begin, lengths = np.array([4, 0, 10]), np.array([3, 0, 5]), np.array([6, 9, 2])
     rows = token_rows(encoded, index, begin, lengths, 12, 11)
     question, context = cache.gather(*map(torch.from_numpy, rows))
@@ -127,13 +127,13 @@ def chunks_done(cache: Path) -> int:
 
 
 def test_a_build_that_is_killed_goes_on_where_it_stood(encoder: Counting, encoded: Encoded, tmp_path: Path) -> None:
-    whole = open_cache(encoded, encoder, tmp_path / "whole")
+    whole = open_vectors(encoded, encoder, tmp_path / "whole")
     total = encoder.asked
     encoder.pause = 0.05
     for kills in range(1, 4):
         child = os.fork()
         if child == 0:
-            open_cache(encoded, encoder, tmp_path / "killed")
+            open_vectors(encoded, encoder, tmp_path / "killed")
             os._exit(0)
         until = time.monotonic() + 300
         while chunks_done(tmp_path / "killed") < kills and time.monotonic() < until:
@@ -141,13 +141,13 @@ def test_a_build_that_is_killed_goes_on_where_it_stood(encoder: Counting, encode
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     encoder.asked = 0
-    assert same(open_cache(encoded, encoder, tmp_path / "killed"), whole)
+    assert same(open_vectors(encoded, encoder, tmp_path / "killed"), whole)
     assert 0 < encoder.asked < total
 
 
 @pytest.mark.parametrize("damage", ["chunk", "shorter", "manifest", "padding"])
 def test_damage_is_found_and_made_good(encoder: Counting, encoded: Encoded, tmp_path: Path, damage: str) -> None:
-    before = open_cache(encoded, encoder, tmp_path)
+    before = open_vectors(encoded, encoder, tmp_path)
     contexts, questions = before.contexts.clone(), before.questions.clone()
     del before
     total, encoder.asked = encoder.asked, 0
@@ -164,7 +164,7 @@ def test_damage_is_found_and_made_good(encoder: Counting, encoded: Encoded, tmp_
         path.write_bytes(content[:-2])
     else:
         (entry / "context.json").write_text("{")
-    after = open_cache(encoded, encoder, tmp_path)
+    after = open_vectors(encoded, encoder, tmp_path)
     assert torch.equal(after.contexts, contexts)
     assert torch.equal(after.questions, questions)
     assert encoder.asked < total
@@ -172,8 +172,8 @@ def test_damage_is_found_and_made_good(encoder: Counting, encoded: Encoded, tmp_
 
 
 def test_nothing_need_be_written(encoder: Counting, encoded: Encoded, tmp_path: Path) -> None:
-    kept = open_cache(encoded, encoder, tmp_path / "kept")
-    assert same(open_cache(encoded, encoder, tmp_path / "other", keep=False), kept)
+    kept = open_vectors(encoded, encoder, tmp_path / "kept")
+    assert same(open_vectors(encoded, encoder, tmp_path / "other", keep=False), kept)
     assert not (tmp_path / "other").exists()
 
 
@@ -181,7 +181,7 @@ def test_too_little_room_is_said_before_anything_is_computed(
     encoder: Counting, encoded: Encoded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": 1 << 20})
-    monkeypatch.setattr(contextual_cache.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(frozen_vectors.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(UserError, match="GB of disk; make room"):
-        open_cache(encoded, encoder, tmp_path)
+        open_vectors(encoded, encoder, tmp_path)
     assert encoder.asked == 0

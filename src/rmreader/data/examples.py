@@ -1,0 +1,169 @@
+"""Somebody's own examples as SQuAD data: question, passage and answer from SQuAD JSON, JSON Lines, CSV, TSV or Parquet.
+
+Where an answer has no offset it is looked for in its passage. One that is there several times is taken where its
+sentence shares most words with the question; which those are is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rmreader.data.squad import read_squad
+from rmreader.data.tables import Source, no_column, short, trees
+from rmreader.errors import UserError
+
+_NAMES = {
+    "id": ("id",),
+    "question": ("question",),
+    "passage": ("passage", "context"),
+    "answer": ("answer", "answers"),
+    "start": ("answer_start", "start"),
+    "title": ("title", "article"),
+}
+_GROUPS = 5  # so many passages or articles at least, else every question is held out or learned from alone
+
+
+@dataclass
+class Examples:
+    """Good rows as SQuAD's questions, with their passage and article, and what is to be said of the others."""
+
+    rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)  # article, passage, question
+    problems: list[str] = field(default_factory=list)
+    """Rows that were left out, and why."""
+    ambiguous: list[str] = field(default_factory=list)
+    """Rows whose answer is in the passage several times."""
+
+    def tree(self) -> dict[str, Any]:
+        """The rows in SQuAD's layout. Whole articles are held out, so a passage that is of no article is its own, and
+        where there are too few of either, a question."""
+        groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        few = len({article or passage for article, passage, _ in self.rows}) < _GROUPS
+        for article, passage, question in self.rows:
+            name = question["id"] if few else article or passage
+            groups.setdefault(name, {}).setdefault(passage, []).append(question)
+        data = [
+            {"title": "", "paragraphs": [{"context": text, "qas": rows} for text, rows in passages.items()]}
+            for passages in groups.values()
+        ]
+        return {"version": "1.1", "data": data}
+
+
+def read_examples(path: Path, kind: str = "") -> Examples:
+    """Every example of a file; bad rows are named in ``problems``."""
+    source = Source.of(path, kind)
+    found = Examples()
+    if source.kind == "squad":
+        dataset = read_squad(path)
+        found.problems += map(str, dataset.problems)
+        for article in dataset.articles:
+            for paragraph in article.paragraphs:
+                for q in paragraph.questions:
+                    answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
+                    row = {"id": q.id, "question": q.text, "answers": answers}
+                    if answers:
+                        found.rows.append((article.title, paragraph.context, row))
+                    else:
+                        found.problems.append(f"{path}: id {q.id}: it has no answer to learn from")
+    else:
+        _read_table(source, found)
+    if not found.rows:
+        why = f"; the first: {found.problems[0]}" if found.problems else ""
+        raise UserError(f"{path}: it has no example to learn from, a question with its passage and answer{why}.")
+    return found
+
+
+def _read_table(source: Source, found: Examples) -> None:
+    seen: set[str] = set()
+    for number, tree in trees(source, lambda there: _columns(source, there)):
+        place = f"{source}: {'line' if source.kind == 'jsonl' else 'row'} {number}"
+        try:
+            if isinstance(tree, str):  # what is wrong with it
+                raise ValueError(tree)
+            question, passage = _text(tree, "question"), _text(tree, "passage")
+            id = str(number if _get(tree, "id") is None else _get(tree, "id"))
+            if id in seen:
+                raise ValueError(f"its id, {short(id)}, is that of an earlier row")
+            answers = [_place(question, passage, *answer) for answer in _given(tree)]
+        except ValueError as error:
+            found.problems.append(f"{place}: {error}")
+            continue
+        seen.add(id)
+        if any(several for _, several in answers):
+            found.ambiguous.append(f"{place}: {short(answers[0][0]['text'])} is in its passage several times")
+        row = {"id": id, "question": question, "answers": [answer for answer, _ in answers]}
+        found.rows.append((str(_get(tree, "title") or ""), passage, row))
+
+
+def _columns(source: Source, there: Sequence[str]) -> list[str]:
+    picked = {part: next((name for name in names if name in there), None) for part, names in _NAMES.items()}
+    for part in ("question", "passage", "answer"):
+        if picked[part] is None:
+            raise UserError(f"{no_column(source, _NAMES[part], there)}; rename the one that it is.")
+    return [name for name in picked.values() if name is not None]
+
+
+def _get(tree: Mapping[str, Any], part: str) -> Any:
+    there = (tree[name] for name in _NAMES[part] if tree.get(name) is not None)
+    return next((value for value in there if str(value).strip()), None)
+
+
+def _text(tree: Mapping[str, Any], part: str) -> str:
+    value = _get(tree, part)
+    if value is None:
+        raise ValueError(f"{' or '.join(map(repr, _NAMES[part]))} is missing")
+    if not isinstance(value, str):
+        raise ValueError(f"{part!r} is no text but {type(value).__name__}")
+    return value
+
+
+def _given(tree: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """Each answer of a row with its offset, None where it has none: a text, a list of texts or of SQuAD's answers, or
+    the two lists that data sets on the Hugging Face hub have."""
+    value, start = _get(tree, "answer"), _get(tree, "start")
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        starts = value.get("answer_start") or [None] * len(value["text"])
+        value = [{"text": text, "answer_start": begin} for text, begin in zip(value["text"], starts, strict=True)]
+    listed = value if isinstance(value, list) else [value]
+    if not listed or listed == [None]:
+        raise ValueError("there is no answer")
+    for one in listed:
+        text, begin = (one.get("text"), one.get("answer_start")) if isinstance(one, dict) else (one, None)
+        begin = start if begin is None and len(listed) == 1 else begin
+        if isinstance(text, bool) or not isinstance(text, str | int | float) or not str(text).strip():
+            raise ValueError(f"the answer {short(str(text))} is no text")
+        if begin is not None and not str(begin).strip().removesuffix(".0").isdecimal():
+            raise ValueError(f"the answer's offset {short(str(begin))} is no whole number")
+        yield str(text).strip() if begin is None else str(text), None if begin is None else int(float(begin))
+
+
+def _place(question: str, passage: str, text: str, start: int | None) -> tuple[dict[str, Any], bool]:
+    """The answer at its offset, which is looked for where it has none, and whether it could be elsewhere."""
+    if start is not None:
+        if not passage.startswith(text, start):
+            raise ValueError(f"the answer {short(text)} is not at its offset {start}; leave the offset out to find it")
+        return {"text": text, "answer_start": start}, False
+    places = [match.start() for match in re.finditer(re.escape(text), passage)]
+    places = places or [match.start() for match in re.finditer(re.escape(text), passage, re.IGNORECASE)]
+    if not places:
+        raise ValueError(f"the answer {short(text)} is not in its passage")
+    whole = [at for at in places if _is_word(passage, at, at + len(text))] or places
+    wanted = set(re.findall(r"\w+", question.lower()))
+
+    def shared(at: int) -> int:
+        """Words of the question in the sentence around."""
+        begin = max((stop.end() for stop in re.finditer(r"[.!?]\s", passage[:at])), default=0)
+        stop = re.compile(r"[.!?](\s|$)").search(passage, at + len(text))
+        return len(wanted.intersection(re.findall(r"\w+", passage[begin : stop.end() if stop else None].lower())))
+
+    at = max(whole, key=shared)  # the first of those that share as many
+    return {"text": passage[at : at + len(text)], "answer_start": at}, len(whole) > 1
+
+
+def _is_word(passage: str, begin: int, end: int) -> bool:
+    """Whether a stretch is cut out between words, not within one."""
+    before, after = passage[begin - 1 : begin], passage[end : end + 1]
+    return not (before.isalnum() and passage[begin].isalnum()) and not (after.isalnum() and passage[end - 1].isalnum())
