@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
-import os
 import re
 import shutil
 import time
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from rmreader.console import progress
 from rmreader.errors import UserError
+from rmreader.files import file_sha256, put_in_place
 
 CHUNK = 1 << 16
 
@@ -113,7 +112,7 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
     if file.member:
         _extract(part, file.member, path)
     else:
-        os.replace(part, path)
+        put_in_place(part, path)
     _forget(part)
     return path
 
@@ -218,8 +217,7 @@ def _fault(file: File, path: Path) -> str:
     if not file.digest:
         return ""
     kind, _, expected = file.digest.partition(":")
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, kind).hexdigest()
+    found = file_sha256(path, kind)
     return "" if found == expected else f"its {kind} is {found} and not the published {expected}"
 
 
@@ -229,7 +227,7 @@ def _extract(archive: Path, member: str, path: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, temporary.open("wb") as out:
             shutil.copyfileobj(source, out, CHUNK)
-        os.replace(temporary, path)
+        put_in_place(temporary, path)
     except (zipfile.BadZipFile, KeyError) as error:
         _forget(archive)
         raise UserError(f"{archive}: {member} cannot be taken out of it ({error}); download it again.") from None

@@ -7,13 +7,12 @@ that is killed goes on where it stood, and a damaged chunk is made anew.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,8 @@ from torch import Tensor
 
 from rmreader.console import progress
 from rmreader.data.encoded import Encoded
-from rmreader.data.tagged import cache_root
 from rmreader.errors import UserError
+from rmreader.files import cache_folder, lock, write_whole
 from rmreader.model.contextual import FrozenEncoder
 
 _FORMAT = 1
@@ -69,10 +68,10 @@ def open_cache(
     """
     if not keep:
         return ContextualCache(*(_in_memory(encoded, encoder, part, torch.device(device)) for part in _PARTS))
-    folder = cache_root(cache_dir) / "contextual" / f"{encoder.fingerprint}-{encoded.content}"
+    folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
+        with lock(folder):  # one process builds, others that want the same vectors wait for it
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]
     except OSError as error:
         raise UserError(f"{folder}: contextual vectors cannot be kept ({error.strerror or error}).") from None
@@ -117,7 +116,7 @@ def _in_memory(encoded: Encoded, encoder: FrozenEncoder, part: str, device: torc
     table = torch.zeros(1 + int(bounds[-1]), encoder.layers, encoder.size, dtype=torch.float16, device=device)
     chunks = _chunks(bounds)
     bar = progress(f"Contextual vectors, {part}s", len(chunks), "chunks")
-    with bar if len(chunks) > 1 else contextlib.nullcontext(lambda _: None) as advance:
+    with bar if len(chunks) > 1 else nullcontext(lambda _: None) as advance:
         fill = _filler(encoded, encoder, part)
         for chunk in chunks:
             table[bounds[chunk[0]] + 1 : bounds[chunk[1]] + 1] = fill(chunk).to(device)
@@ -190,19 +189,4 @@ def _read_manifest(path: Path) -> dict[str, int]:
 
 
 def _write_manifest(path: Path, whole: dict[str, int]) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps({"format": _FORMAT, "chunks": whole}), encoding="utf-8")
-    os.replace(new, path)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process builds, others that want the same vectors wait for it (where the system has file locks)."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    write_whole(path, json.dumps({"format": _FORMAT, "chunks": whole}).encode())

@@ -7,8 +7,6 @@ reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were ski
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,9 +17,11 @@ from typing import Any
 
 from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.errors import UserError
-from rmreader.learning import checkpoint, readerfolder
+from rmreader.files import lock, read_manifest, settle, write_folder
+from rmreader.learning.checkpoint import MANIFEST as CHECKPOINT
 from rmreader.learning.log import say
 from rmreader.learning.schedule import check
+from rmreader.readers.folder import MANIFEST, RECIPE
 from rmreader.text.lexicon import Lexicon
 
 _RUN = "run.json"
@@ -30,7 +30,7 @@ _RUN = "run.json"
 def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
     """Make the folder ours or say why not; whether it holds a run to go on with."""
     check(recipe.training)
-    places = {"run": _RUN, "last": checkpoint.MANIFEST, "best": readerfolder.MANIFEST}
+    places = {"run": _RUN, "last": CHECKPOINT, "best": MANIFEST}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder for the run.")
     held = [name for name in (*places, "log.jsonl") if any((out / f"{name}{s}").exists() for s in ("", ".new", ".old"))]
@@ -38,7 +38,7 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> bool:
         raise UserError(f"{out}: already holds a run; add --resume to go on with it, or give another folder.")
     out.mkdir(parents=True, exist_ok=True)
     for name, manifest in places.items():
-        for note in checkpoint.settle(out / name, manifest):
+        for note in settle(out / name, manifest):
             say(note)
     if not (out / "run").exists():
         if left := [f"{name}/" for name in ("last", "best") if (out / name).exists()]:
@@ -57,58 +57,45 @@ def alone(out: Path) -> Iterator[None]:
     made = not out.exists()
     if made:
         out.mkdir(parents=True)
-    with contextlib.ExitStack() as leave:
-        if out.is_dir():  # else ``claim`` says what is wrong
-            _lock(out, leave)
-        try:
-            yield
-        finally:
-            if made:
-                with contextlib.suppress(OSError):  # not empty
-                    out.rmdir()
-
-
-def _lock(out: Path, leave: contextlib.ExitStack) -> None:
-    """Held until leaving, or until the process ends in any way; where folders cannot be locked, none is."""
+    if not out.is_dir():  # ``claim`` says what is wrong
+        yield
+        return
     try:
-        import fcntl
-
-        descriptor = os.open(out, os.O_RDONLY)
-        leave.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"{out}: another process is training into it; wait for it, or give another folder.") from None
-    except (ImportError, OSError):
-        pass
+        with lock(out, "another process is training into it; wait for it, or give another folder."):
+            yield
+    finally:
+        if made:
+            with contextlib.suppress(OSError):  # not empty
+                out.rmdir()
 
 
 def record(out: Path, recipe: Recipe, lexicon: Lexicon, train_sha256: str) -> None:
     """Write down what the run is started with."""
 
     def fill(folder: Path) -> dict[str, Any]:
-        save_recipe(recipe, folder / "recipe.yaml")
+        save_recipe(recipe, folder / RECIPE)
         lexicon.save(folder)
         return {"format": 1, "train_sha256": train_sha256, "init": fingerprint(recipe.training.init)}
 
-    checkpoint.write_folder(out / "run", _RUN, fill, keep_previous=False)
+    write_folder(out / "run", _RUN, fill)
 
 
 def fingerprint(init: str | Path) -> str:
     """The checksums of the weights in a reader folder, a run (its best) or a checkpoint, by whatever path; empty for
     what is none of them."""
     folder = Path(init)
-    places = (folder / checkpoint.MANIFEST, folder / "best" / readerfolder.MANIFEST, folder / readerfolder.MANIFEST)
+    places = (folder / CHECKPOINT, folder / "best" / MANIFEST, folder / MANIFEST)
     manifest = next((path for path in places if path.is_file()), None) if init else None
     try:
-        sums = json.loads(manifest.read_text(encoding="utf-8"))["checksums"] if manifest else {}
-        return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
-    except (ValueError, KeyError, TypeError, AttributeError):  # damaged
+        sums = read_manifest(manifest)["checksums"] if manifest else {}
+    except (OSError, ValueError):  # damaged
         return ""
+    return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
 
 
 def _same_run(out: Path, recipe: Recipe, train_sha256: str) -> None:
-    about = json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))
-    before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / "recipe.yaml"), recipe))
+    about = read_manifest(out / "run" / _RUN)
+    before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / RECIPE), recipe))
     began, given = about.get("init"), fingerprint(recipe.training.init)
     if began and given == began:
         before["training.init"] = recipe.training.init  # the same weights, moved or named otherwise

@@ -15,6 +15,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import skipped
 from rmreader.errors import UserError
+from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.extras import Extras
@@ -24,6 +25,7 @@ from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
 from rmreader.model.network import Network
+from rmreader.readers.folder import MANIFEST, open_folder
 from rmreader.text.lexicon import Lexicon
 
 _SHAPES = {"question": 16, "context": 32, "words": 1024}  # about 40 shapes on SQuAD, 10 % more passage than needed
@@ -70,7 +72,7 @@ def prepare(
     if not len(encoded):
         raise UserError(f"{train_path}: has no question to learn from; check it: rmreader data check.")
     learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training), recipe.network.no_answer)
-    train_sha256 = checkpoint.sha256(train_path)
+    train_sha256 = file_sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
     if recipe.training.init and not (found and (out / "last").exists()):  # else the beginning is left behind
@@ -161,7 +163,5 @@ def read_init(folder: Path) -> tuple[dict[str, torch.Tensor], Lexicon]:
         tensors, _ = checkpoint.load_checkpoint(folder)
         kept = part(tensors, "average.") or part(tensors, "network.")
         return kept, Lexicon.load(folder.parent / "run")
-    if (folder / "best" / readerfolder.MANIFEST).is_file():
-        folder = folder / "best"
-    weights, lexicon, _, _ = readerfolder.read_reader(folder)
-    return weights, lexicon
+    reader = open_folder(folder / "best" if (folder / "best" / MANIFEST).is_file() else folder)
+    return readerfolder.read_weights(reader), reader.lexicon

@@ -10,7 +10,7 @@ from typing import Any
 
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
 from rmreader.errors import UserError
-from rmreader.learning.checkpoint import sha256
+from rmreader.files import file_sha256
 from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.schedule import check
@@ -63,7 +63,7 @@ class Run:
 
 def claim(job: Job, study: str, **more: str) -> None:
     """Make the study's folder ours: new, or holding the same study of the same files."""
-    about = {"study": study, "train": sha256(job.train), "dev": sha256(job.dev), **more}
+    about = {"study": study, "train": file_sha256(job.train), "dev": file_sha256(job.dev), **more}
     path = job.out / "study.json"
     if path.is_file():
         _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rmreader.config import Inputs
 from rmreader.errors import UserError
+from rmreader.files import read_json
 from rmreader.text.tags import POS
 
 FILE, ENCODER = "extras.json", "encoder"  # in the reader's folder; the second holds a tuned encoder's shape and pieces
@@ -42,7 +43,10 @@ class Shape:
         if not (inputs.tags or inputs.contextual):
             return Shape()
         try:
-            tree = json.loads((reader / FILE).read_text(encoding="utf-8"))
-            return Shape(tuple(tree["entities"]), int(tree["layers"]), int(tree["size"]), str(tree["fingerprint"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            tree = read_json(reader / FILE, "restore the reader's folder", limit=1 << 20)
+            sizes = [int(tree[name]) for name in ("layers", "size")]
+            if min(sizes) < 0 or max(sizes) > 1 << 20:
+                raise ValueError(f"layers and size are {sizes}")
+            return Shape(tuple(map(str, tree["entities"])), sizes[0], sizes[1], str(tree["fingerprint"]))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise UserError(f"{reader / FILE}: missing or damaged ({error}); restore the reader's folder.") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
-from rmreader.errors import UserError
+from rmreader.errors import UserError, shown
+from rmreader.files import file_sha256, read_json, write_whole
 from rmreader.text.glove import WordVectors, read_glove
-from rmreader.text.vectors import SubwordTable, file_sha256, table_path
+from rmreader.text.vectors import SubwordTable, table_path
 from rmreader.text.words import Words
 
 _FORMAT = 1
@@ -108,26 +108,31 @@ class Lexicon:
 
     def save(self, folder: Path) -> None:
         """Write ``lexicon.json`` and, unless a shipped table has them, the vectors in a file beside it."""
-        folder.mkdir(parents=True, exist_ok=True)
         about: dict[str, Any] = {"sha256": self.vectors.sha256}
         if isinstance(self.vectors, SubwordTable) and self.vectors.shipped:
             about["table"] = self.vectors.shipped
         else:
             about["file"] = _VECTORS_FILE
-            _write(folder / _VECTORS_FILE, self.vectors.to_bytes())
+            write_whole(folder / _VECTORS_FILE, self.vectors.to_bytes())
         tree = {"format": _FORMAT, "vectors": about, **self._tree()}
-        _write(folder / "lexicon.json", json.dumps(tree).encode() + b"\n")
+        write_whole(folder / "lexicon.json", json.dumps(tree).encode() + b"\n")
 
     @classmethod
     def load(cls, folder: Path) -> Lexicon:
         """Read what ``save`` wrote, checking that the vectors are the ones it was saved with."""
         path = folder / "lexicon.json"
         try:
-            tree = json.loads(path.read_text(encoding="utf-8"))
+            tree = read_json(path, "restore it, or train the reader again")
             if tree["format"] != _FORMAT:
                 raise UserError(f"{path}: made by another version (format {tree['format']}); update rmreader.")
-            vectors = _load_vectors(folder, tree["vectors"], tree["words"])
-            return cls(vectors, tree["characters"], tree["max_characters"], tree["trained"])
+            longest, words, trained = tree["max_characters"], tree["words"], tree["trained"]
+            if type(longest) is not int or not 0 < longest < 1 << 16:
+                raise ValueError(f"max_characters is {shown(longest)}")
+            if not all(type(point) is int and 0 <= point < 0x110000 for point in tree["characters"]):
+                raise ValueError("a character is no code point")
+            if not all(isinstance(word, str) for word in (*(words or ()), *trained)):
+                raise ValueError("a word is no text")
+            return cls(_load_vectors(folder, tree["vectors"], words), tree["characters"], longest, trained)
         except FileNotFoundError:
             raise UserError(f"{path}: no such file; {folder} is not a whole reader folder.") from None
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
@@ -148,15 +153,12 @@ class Lexicon:
         }
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Put a whole file in place of what is there, which this very lexicon may be reading."""
-    work = path.with_name(f".{path.name}.part")
-    work.write_bytes(content)
-    os.replace(work, path)
-
-
 def _load_vectors(folder: Path, about: dict[str, Any], words: list[str] | None) -> SubwordTable | WordVectors:
-    path = table_path(about["table"]) if "table" in about else folder / _VECTORS_FILE
+    path = folder / _VECTORS_FILE
+    if "table" in about:
+        if Path(str(about["table"])).name != about["table"] or about["table"].endswith(".safetensors"):
+            raise ValueError(f"{shown(about['table'])} is no shipped table")  # but a path out of the folder
+        path = table_path(about["table"])
     if not path.is_file():
         raise UserError(f"{path}: the reader's vectors are missing; restore the file.")
     content_sha256 = file_sha256(path)

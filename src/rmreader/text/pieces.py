@@ -17,12 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, shown
+from rmreader.files import file_sha256, read_json
 
 Ints = NDArray[np.int32]
 
 MOST_PIECES = 16  # of one word; what a longer word ends on is not read
 _BLOCK = 4096  # words split at once
+# settings by which transformers would run code, or fetch and follow files, that are not the folder's own arrays
+_FOREIGN = ("auto_map", "backbone", "quantization_config", "transformers_weights")
+_MOST, _MOST_LAYERS = 1 << 24, 1000  # numbers in config.json; beyond them a network is no honest one
 # these count positions from the padding id on, so their tables are that much longer than their window
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
 
@@ -62,8 +66,7 @@ def digest(files: Sequence[Path], rules: str) -> str:
     """A digest of files and of rules."""
     found = hashlib.sha256(rules.encode())
     for path in files:
-        with path.open("rb") as file:
-            found.update(hashlib.file_digest(file, "sha256").digest())
+        found.update(bytes.fromhex(file_sha256(path)))
     return found.hexdigest()[:32]
 
 
@@ -114,22 +117,27 @@ class Pieces:
             from tokenizers import Tokenizer
         except ImportError:
             raise UserError("a transformer encoder needs pip install 'rmreader[contextual]'.") from None
-        config, tree = _read_json(folder / "config.json"), _read_json(folder / "tokenizer.json")
-        _space_before_words(tree)
+        config, tree = encoder_config(folder), _read_object(folder / "tokenizer.json")
         try:
+            _space_before_words(tree)
             self._tokenizer = Tokenizer.from_str(json.dumps(tree))
-        except Exception as error:  # what tokenizers raises is a bare Exception
+            self._tokenizer.no_padding()
+            self._tokenizer.no_truncation()
+            self.single, self.pair = self._frame("a"), self._frame("a", "b")
+            model = tree["model"]
+            unknown = self._tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+        except BaseException as error:  # tokenizers raises a bare Exception, and for a panic not even that
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             raise UserError(f"{folder / 'tokenizer.json'}: not a tokenizer ({error}); fetch the file again.") from None
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self.single, self.pair = self._frame("a"), self._frame("a", "b")
-        self.pad = int(config.get("pad_token_id") or 0)
-        self.window = _window(config) if window is None else min(window, _window(config))
+        self.pad = _whole(folder, config, "pad_token_id", 0)
+        self._unknown = self.pad if type(unknown) is not int else unknown
+        positions = _whole(folder, config, "max_position_embeddings", 512)
+        if config.get("model_type") in _OFFSET_POSITIONS:
+            positions -= self.pad + 1
+        self.window = positions if window is None else min(window, positions)
         if self.window - self.pair.size < 4 * MOST_PIECES:
             raise UserError(f"{folder}: a window of {self.window} pieces is too small to read in.")
-        model = tree.get("model") or {}
-        unknown = self._tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
-        self._unknown = self.pad if unknown is None else int(unknown)
 
     def table(self, words: Sequence[str]) -> PieceTable:
         """The pieces of the words, the empty row of padding in front of them; every word has at least one."""
@@ -158,13 +166,29 @@ class Pieces:
         return Frame(tuple(map(tuple, around)), tuple(around_types), tuple(types))
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def encoder_config(folder: Path) -> dict[str, Any]:
+    """What an encoder's config.json says; refused where it asks for more than to be read."""
+    path = folder / "config.json"
+    config = _read_object(path)
+    kernels = [key for key, value in config.items() if key.endswith("_implementation") and "/" in str(value)]
+    for key in [key for key in (*_FOREIGN, *kernels) if config.get(key)]:
+        raise UserError(
+            f"{path}: {key!r} asks for code or files from elsewhere, which are never run or followed; take an encoder "
+            "that is its own weights and nothing else."
+        )
+    for key, value in config.items():
+        most = _MOST_LAYERS if "layers" in key else _MOST
+        if isinstance(value, int | float) and abs(value) > most:
+            raise UserError(f"{path}: {key!r} is {shown(value)}, more than any encoder's {most:,}; fetch it again.")
+    return config
+
+
+def _read_object(path: Path) -> dict[str, Any]:
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; an encoder's folder needs it.") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error}); fetch the file again.") from None
+        tree = read_json(path, "fetch the file again", limit=256 << 20)
+    except OSError as error:
+        why = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise UserError(f"{path}: {why}; an encoder's folder needs it.") from None
     if not isinstance(tree, dict):
         raise UserError(f"{path}: not a JSON object; fetch the file again.")
     return tree
@@ -182,11 +206,11 @@ def _space_before_words(tree: Any) -> None:
             _space_before_words(branch)
 
 
-def _window(config: dict[str, Any]) -> int:
-    positions = int(config.get("max_position_embeddings") or 512)
-    if config.get("model_type") in _OFFSET_POSITIONS:
-        positions -= int(config.get("pad_token_id") or 0) + 1
-    return positions
+def _whole(folder: Path, config: dict[str, Any], key: str, default: int) -> int:
+    value = config.get(key) or default
+    if type(value) is not int or value < 0:
+        raise UserError(f"{folder / 'config.json'}: {key!r} must be a whole number; fetch the file again.")
+    return value
 
 
 def _encodable(word: str) -> str:

@@ -18,12 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.files import file_sha256
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "vectors"
 
 _LONGEST_WORD = 100  # longer words are unknown, as in BERT
 _CACHED_WORDS = 200_000
 _BLOCK = 8192  # words looked up at once, to bound memory
+_LONGEST_HEADER = 100_000_000  # bytes, as the format itself has it
+_KINDS = {"I8": np.int8, "U8": np.uint8, "I64": np.int64, "F16": np.float16, "F32": np.float32}
 
 
 class SubwordTable:
@@ -38,10 +41,10 @@ class SubwordTable:
         self.scale = scale
         self.dim = int(vectors.shape[1])
         self._ids = {piece: number for number, piece in enumerate(self.pieces)}
-        if vectors.dtype != np.int8 or vectors.ndim != 2 or not np.isfinite(scale).all():
+        if vectors.dtype != np.int8 or vectors.ndim != 2 or scale.ndim != 1 or not np.isfinite(scale).all():
             raise ValueError("the vectors must be rows of int8 with finite scales")
         if "[UNK]" not in self._ids or not len(self.pieces) == len(self._ids) == len(vectors) == len(scale):
-            raise ValueError("it needs an [UNK] piece, no piece twice, and one row and scale a piece")
+            raise ValueError("it needs an [UNK] piece, no piece twice, and one row and scale per piece")
         self._unknown = (self._ids["[UNK]"],)
         self._longest = max(map(len, self.pieces))
         self._cache: dict[str, tuple[int, ...]] = {}
@@ -54,7 +57,7 @@ class SubwordTable:
             tensors = map_safetensors(path)
             pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
             return cls(pieces, tensors["vectors"], tensors["scale"].astype(np.float32), path)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (OSError, ValueError, KeyError, IndexError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UserError(f"{path}: not a subword table ({reason}); scripts/build_vectors.py builds one.") from None
 
@@ -147,26 +150,27 @@ def table_path(source: str | Path) -> Path:
     return path
 
 
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, memory-mapped: only the rows that are looked up are ever read."""
-    kinds = {"I8": np.int8, "U8": np.uint8, "I64": np.int64, "F16": np.float16, "F32": np.float32}
     size = path.stat().st_size
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if length > size - 8:
+        if length > min(size - 8, _LONGEST_HEADER):
             raise ValueError("the file is cut short")
-        header = json.loads(file.read(length))
-    data = np.memmap(path, dtype=np.uint8, mode="r", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, entry in header.items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            # np.asarray: plain arrays slice several times faster than np.memmap does
-            tensors[name] = np.asarray(data)[begin:end].view(kinds[entry["dtype"]]).reshape(entry["shape"])
-    return tensors
+        header = file.read(length)
+    # np.asarray: plain arrays slice several times faster than np.memmap does
+    data = np.asarray(np.memmap(path, np.uint8, "r", 8 + length)) if size > 8 + length else np.empty(0, np.uint8)
+    try:
+        return {name: _tensor(data, entry) for name, entry in json.loads(header).items() if name != "__metadata__"}
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"its header is damaged ({type(error).__name__}: {error})") from None
+
+
+def _tensor(data: NDArray[np.uint8], entry: Any) -> NDArray[Any]:
+    """The array that one entry of the header describes; a ValueError unless it lies in the data as it says."""
+    (begin, end), shape, kind = entry["data_offsets"], entry["shape"], np.dtype(_KINDS[entry["dtype"]])
+    if not 0 <= begin <= end <= len(data) or any(side < 0 for side in shape):
+        raise ValueError("its header points outside the file")
+    if any(type(side) is not int for side in shape):
+        raise ValueError("a shape in its header is no whole number")
+    return data[begin:end].view(kind).reshape(shape)
