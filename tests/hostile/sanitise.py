@@ -45,7 +45,9 @@ def build(folder: Path) -> tuple[Path, list[str]] | None:
     return (library, names) if all(Path(name).exists() for name in names) else None
 
 
-def fuzz(count: int, seed: int, folder: Path, planted: bool = False) -> subprocess.CompletedProcess[str] | None:
+def fuzz(
+    count: int, seed: int, folder: Path, planted: bool = False, quiet: bool = True
+) -> subprocess.CompletedProcess[str] | None:
     """Run this file again as the process under the sanitizers; None where they cannot be had. ``planted``: no shape is
     checked, and one that is known to be read out of bounds is given, so that something must be found."""
     made = build(folder)
@@ -61,7 +63,7 @@ def fuzz(count: int, seed: int, folder: Path, planted: bool = False) -> subproce
     }
     way = "--planted" if planted else "--within"
     words = [sys.executable, str(Path(__file__)), way, str(library), str(count), str(seed), str(folder)]
-    return subprocess.run(words, env=environment, capture_output=True, text=True)
+    return subprocess.run(words, env=environment, capture_output=quiet, text=True)
 
 
 def random_reader(folder: Path, draw: random.Random) -> None:
@@ -129,6 +131,8 @@ def within(library: Path, count: int, seed: int, place: Path) -> None:
     spec.loader.exec_module(folders)
     refused = right = 0
     for number in range(count):
+        if number and number % 100 == 0:
+            print(f"{number} folders so far: {refused} refused, {right} right", file=sys.stderr, flush=True)
         draw = random.Random(seed * 1_000_003 + number)
         native.limit(draw.choice([None, 1]))  # as this processor can, and as one with AVX2 alone
         shutil.rmtree(place / "reader", ignore_errors=True)
@@ -188,11 +192,9 @@ def main() -> None:
         return
     count, seed = (int(word) for word in (*sys.argv[1:], *("10000", "1")[len(sys.argv) - 1 :]))
     with tempfile.TemporaryDirectory() as place:
-        done = fuzz(count, seed, Path(place))
+        done = fuzz(count, seed, Path(place), quiet=False)
     if done is None:
         sys.exit("no compiler with the sanitizers (gcc, libasan, libubsan)")
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr[-5000:])
     sys.exit(done.returncode)
 
 
