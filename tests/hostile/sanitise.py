@@ -9,7 +9,6 @@ refused in a sentence or answer with finite scores, the same in C as in ONNX Run
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
@@ -124,11 +123,9 @@ def within(library: Path, count: int, seed: int, place: Path) -> None:
     native.library = lambda: library  # type: ignore[assignment]
     assert native.why_not() is None, native.why_not()
     files._to_disk = lambda path: None  # nothing here must outlive a power cut
-    spec = importlib.util.spec_from_file_location("hostile_folders", HERE / "folders.py")
-    assert spec is not None
-    assert spec.loader is not None
-    folders = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(folders)
+    sys.path.insert(0, str(HERE.parent))
+    from support import folders
+
     refused = right = 0
     for number in range(count):
         if number and number % 100 == 0:

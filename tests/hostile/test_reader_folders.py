@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import itertools
 import json
 import os
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from support import folders
 
 from rmreader.config import Inputs, NetworkConfig, Recipe
 from rmreader.errors import UserError
@@ -33,18 +33,6 @@ from rmreader.text.extras import Shape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 
-
-def _beside(name: str, path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-HERE = Path(__file__).resolve().parent
-folders = _beside("hostile_folders", HERE / "folders.py")
 FLIPS = int(os.environ.get("RMREADER_HOSTILE", "100"))  # random bits flipped in each kind of folder
 EVERY = {"float": 1, "int8": 3, "tuned": 4} if "RMREADER_HOSTILE" not in os.environ else {}  # of the wrong tensors
 QUESTION = "Who defeated the Panthers?"
@@ -71,7 +59,9 @@ def glove(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     pytest.importorskip("transformers", reason="transformers is absent")
-    return str(_beside("encoders", HERE.parent / "model" / "encoders.py").build_bert(tmp_path_factory.mktemp("bert")))
+    from support.encoders import build_bert
+
+    return str(build_bert(tmp_path_factory.mktemp("bert")))
 
 
 @pytest.fixture(scope="module")
