@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import platform
 import re
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+
+from rmreader.files import cache_root, damage
 
 READERS = Path(__file__).parent / "readers"
 
@@ -105,17 +104,12 @@ def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:
 
 
 def _state(manifest: Path) -> str:
-    try:
-        checksums: dict[str, str] = json.loads(manifest.read_text(encoding="utf-8"))["checksums"]
-        for name, expected in checksums.items():
-            with (manifest.parent / name).open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != expected:
-                    return f"damaged: {name} differs from its checksum; reinstall rmreader"
-    except OSError as error:
-        return f"incomplete: {Path(error.filename or manifest).name} cannot be read; reinstall rmreader"
-    except (ValueError, KeyError, AttributeError, TypeError):
-        return "damaged: reader.json cannot be understood; reinstall rmreader"
-    return "whole"
+    problem = damage(manifest.parent, manifest.name)
+    if problem is None:
+        return "whole"
+    name, _, what = problem.partition(": ")
+    state = f"incomplete: {name} is missing" if what == "missing" else f"damaged: {problem}"
+    return f"{state}; reinstall rmreader"
 
 
 def extras() -> list[Extra]:
@@ -140,8 +134,7 @@ def pip_line(module: str) -> str | None:
 
 def folders() -> dict[str, str]:
     """Where things are kept."""
-    cache = os.environ.get("RMREADER_CACHE") or Path.home() / ".cache" / "rmreader"  # as data/encode.py chooses it
-    return {"package": str(READERS.parent), "cache": str(cache)}
+    return {"package": str(READERS.parent), "cache": str(cache_root())}
 
 
 def _version(package: str) -> str | None:

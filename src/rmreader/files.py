@@ -1,14 +1,17 @@
-"""Where a command may write, and files that take their place only when they are whole."""
+"""Files and folders: where a command may write, what takes its place only when it is whole, what is opened with a bound
+on its size, checksums, locks, and the cache."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import os
+import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +19,8 @@ from rmreader.errors import UserError
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
 _RATIO, _FREE = 100, 64 << 20  # gzip may expand a file so many times, or to so many bytes whatever its size
+CARD = "README.md"  # of a folder with a manifest: for people, who may correct it, so it is under no checksum
+_MANIFEST = 16 << 20  # bytes of a manifest
 
 
 def file_to_write(out: Path, *inputs: Path) -> Path:
@@ -46,17 +51,139 @@ def folder_to_write(out: Path, *inputs: Path) -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears when it is whole; an error names it, not what stands in for it meanwhile."""
+    """Write a file that appears when it is whole and on the disk; an error names it, not what stands in for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as file:  # never through a link that somebody put there
+            file.write(content)
+        put_in_place(temporary, path)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a file that is written to the end, once its content is on the disk."""
+    _to_disk(temporary)
+    os.replace(temporary, path)
+    _to_disk(path.parent)
+
+
+def write_folder(
+    target: Path, manifest: str, fill: Callable[[Path], dict[str, Any]], keep_previous: bool = False
+) -> None:
+    """Replace the folder ``target``, never leaving a moment without a whole one on the disk.
+
+    It is written beside its place as ``NAME.new``, file by file down to the disk, its manifest with the SHA-256 of
+    every file last; then two renames put it in place. ``fill`` writes the files into the folder that it is given and
+    returns what the manifest says beside the checksums. ``settle`` undoes what a kill between any two acts leaves.
+    """
+    from safetensors import SafetensorError
+
+    new, old = _beside(target, "new"), _beside(target, "old")
+    try:
+        _remove(new)
+        new.mkdir(parents=True)
+        sign(new, manifest, fill(new))
+        for path in [*new.rglob("*"), new]:
+            _to_disk(path)
+    except (Exception, KeyboardInterrupt) as error:
+        with contextlib.suppress(OSError):  # what is not finished only takes room
+            _remove(new)
+        if isinstance(error, (OSError, SafetensorError)):
+            why = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+            raise UserError(
+                f"{target}: cannot be written ({why}); make room or choose another place. What was there is unharmed."
+            ) from None
+        raise
+    if target.exists():
+        _remove(old)
+        os.rename(target, old)
+    os.rename(new, target)
+    _to_disk(target.parent)
+    if not keep_previous:
+        _remove(old)
+
+
+def sign(folder: Path, manifest: str, about: dict[str, Any]) -> None:
+    """Write a folder's manifest: what it says, and the checksum of every other file but the card."""
+    names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
+    sums = {name: file_sha256(folder / name) for name in names if name != manifest and not name.endswith(CARD)}
+    write_whole(folder / manifest, (json.dumps({**about, "checksums": sums}, indent=1) + "\n").encode())
+
+
+def settle(target: Path, manifest: str) -> list[str]:
+    """Put the newest whole folder in its place after a kill or damage; says in sentences what had to be done.
+
+    Afterwards ``target`` is whole or absent. A damaged folder is set aside as ``NAME.damaged``, never deleted.
+    """
+    problem = damage(target, manifest)
+    if problem is None:
+        return []
+    notes = []
+    if target.exists():
+        _remove(_beside(target, "damaged"))
+        os.rename(target, _beside(target, "damaged"))
+        notes.append(f"{target}/{problem}; it is set aside as {target.name}.damaged.")
+    for suffix in ("new", "old"):  # in this order: a kill between the renames leaves both, and the new one is newer
+        candidate = _beside(target, suffix)
+        if damage(candidate, manifest) is None:
+            os.rename(candidate, target)
+            if notes:
+                notes.append(f"{target}: going on from {candidate.name}, the last whole one.")
+            break
+    return notes
+
+
+def damage(folder: Path, manifest: str) -> str | None:
+    """What is wrong with a folder that ``write_folder`` wrote, the file first; None where it is whole."""
+    try:
+        checksums = read_manifest(folder / manifest)["checksums"]
+    except FileNotFoundError:
+        return f"{manifest}: missing"
+    except (OSError, ValueError) as error:
+        return f"{manifest}: damaged ({error})"
+    root = os.path.realpath(folder)
+    for name, checksum in checksums.items():
+        path = os.path.realpath(folder / name)
+        if not path.startswith(root + os.sep):
+            return f"{manifest}: damaged (it names {name!r}, which lies outside)"
+        if name.endswith(CARD):
+            continue
+        if not os.path.isfile(path):
+            return f"{name}: missing"
+        if file_sha256(Path(path)) != checksum:
+            return f"{name}: damaged (its checksum is not the one in {manifest})"
+    return None
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a folder's manifest says; ``ValueError`` where it is none."""
+    with path.open("rb") as file:
+        content = file.read(_MANIFEST + 1)
+    if len(content) > _MANIFEST:
+        raise ValueError("too large")
+    try:
+        tree = json.loads(content)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    sums = tree.get("checksums") if isinstance(tree, dict) else None
+    if not isinstance(sums, dict) or any(not isinstance(sums[name], str) or "\0" in name for name in sums):
+        raise ValueError("it has no checksums")
+    if any(len(name) > 255 for name in sums):
+        raise ValueError("a name in it is too long")
+    found: dict[str, Any] = tree
+    return found
+
+
+def file_sha256(path: Path, kind: str = "sha256") -> str:
+    """The SHA-256 of a file (or another digest by its name in ``hashlib``), in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 @contextlib.contextmanager
@@ -75,6 +202,29 @@ def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
         except (ImportError, OSError):
             pass
         yield
+
+
+def cache_root(given: str | Path | None = None) -> Path:
+    """Where what is computed once is kept: as given, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``."""
+    try:
+        return Path(given or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader").expanduser()
+    except RuntimeError:
+        raise UserError("no home folder to keep computed data in; set RMREADER_CACHE to a folder.") from None
+
+
+def cache_folder(kind: str, given: str | Path | None = None) -> Path:
+    """One kind's folder in the cache; refused where other users can put something there, since it would be believed."""
+    root = cache_root(given)
+    for folder in (root, root / kind):
+        with contextlib.suppress(OSError):  # whoever writes there says so
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+            if hasattr(os, "geteuid") and (found.st_mode & 0o002 or found.st_uid not in (0, os.geteuid())):
+                raise UserError(
+                    f"{folder}: other users can write to this cache; `chmod o-w` it if it is yours, or set "
+                    "RMREADER_CACHE to a folder of your own."
+                )
+    return root / kind
 
 
 def open_bytes(path: Path, packed: bool = False, content: bytes | None = None) -> IO[bytes]:
@@ -168,3 +318,22 @@ def _may_write(out: Path, real: Path) -> None:
         raise UserError(f"{out}: {nearest} is a file, not a folder; choose another place.")
     if not os.access(nearest, os.W_OK):
         raise UserError(f"{out}: {nearest} may not be written; choose another place.")
+
+
+def _beside(target: Path, suffix: str) -> Path:
+    return target.with_name(f"{target.name}.{suffix}")
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _to_disk(path: Path) -> None:
+    if os.name == "nt":  # which opens no folder
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -52,7 +52,7 @@ def test_a_reader_without_a_name_is_refused(trained: Any, tmp_path: Path, model:
 
 def test_no_reader_is_twice_in_an_ensemble(trained: Any, tmp_path: Path) -> None:
     said = refused("predict", trained.data, "-m", "small,base, small", "-o", tmp_path / "x.json")
-    assert "small stands there twice" in said
+    assert "small is there twice" in said
 
 
 def test_there_may_be_blanks_between_the_names_of_readers(trained: Any) -> None:

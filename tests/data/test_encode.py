@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +25,9 @@ from hypothesis import strategies as st
 from rmreader.data import encode as encode_module
 from rmreader.data.encode import Encoded, answer_span, encode_file, encode_pairs
 from rmreader.data.squad import Reference, read_squad
+from rmreader.data.store import Damaged, open_arrays
 from rmreader.errors import UserError
+from rmreader.files import lock
 from rmreader.text.tokens import tokenize
 
 Write = Callable[..., Path]
@@ -158,14 +162,55 @@ def test_what_a_killed_writer_left_is_swept_up(tree: Tree, write: Write, tmp_pat
     path, cache = write(tree), tmp_path / "cache"
     encode_file(path, cache)
     (folder,) = (cache / "encoded").iterdir()
-    left, fresh = folder.with_name(f".{folder.name}-left"), folder.with_name(f".{folder.name}-fresh")
-    for other in (left, fresh):
-        folder.rename(other) if other is left else other.mkdir()
-    long_ago = time.time() - 7200
-    os.utime(left, (long_ago, long_ago))
-    check(encode_file(path, cache), path)
-    assert not left.exists()
-    assert fresh.exists()  # it may be in the making
+    left = folder.with_name(f"{folder.name}.new")
+    folder.rename(left)
+    (left / "half").write_bytes(b"written")
+    done: list[Encoded] = []
+    again = threading.Thread(target=lambda: done.append(encode_file(path, cache, workers=1)))
+    with lock(cache / "encoded"):  # it may be in the making: nobody touches it before its maker is done or gone
+        again.start()
+        again.join(1)
+        assert again.is_alive()
+        assert (left / "half").exists()
+    again.join()
+    check(done[0], path)
+    assert [entry.name for entry in (cache / "encoded").iterdir()] == [folder.name]
+    assert not (folder / "half").exists()
+
+
+def test_no_bit_flip_of_what_a_cache_says_of_itself_is_believed(tree: Tree, write: Write, tmp_path: Path) -> None:
+    path, cache = write(tree), tmp_path / "cache"
+    whole = encode_file(path, cache)
+    (folder,) = (cache / "encoded").iterdir()
+    about = open_arrays(folder)[1]
+    flips = 0
+    for name in ("about.json", "checksums.json"):
+        content = (folder / name).read_bytes()
+        for place in range(len(content)):
+            for bit in range(8):
+                (folder / name).write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+                with contextlib.suppress(Damaged):  # else it is a flip that says the same, as of a space to a tab
+                    arrays, said = open_arrays(folder)
+                    assert said == about
+                    assert arrays.keys() == whole.arrays.keys()
+                flips += 1
+        (folder / name).write_bytes(content)
+    assert flips > 4_000
+
+
+def test_a_cache_that_others_can_write_is_not_believed(tree: Tree, write: Write, tmp_path: Path) -> None:
+    path, cache = write(tree), tmp_path / "cache"
+    encode_file(path, cache)
+    assert (cache / "encoded").stat().st_mode & 0o777 == 0o700
+    for folder in (cache, cache / "encoded"):
+        folder.chmod(0o777)
+        with pytest.raises(UserError, match=r"other users can write to this cache; .* set RMREADER_CACHE"):
+            encode_file(path, cache)
+        folder.chmod(0o700)
+    if os.geteuid() == 0:
+        os.chown(cache, 12345, 12345)
+        with pytest.raises(UserError, match="other users can write"):
+            encode_file(path, cache)
 
 
 def bigger(tree: Tree, times: int) -> Tree:

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from rmreader.cli import app
 from rmreader.errors import UserError
-from rmreader.learning import average as module
 from rmreader.learning.average import average
 from rmreader.learning.readerfolder import load_network, write_reader
 from rmreader.learning.trainer import train
+from rmreader.readers import folder as module
 from rmreader.readers.folder import open_folder
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.export import shrink
@@ -182,7 +182,7 @@ def test_a_kill_while_writing_leaves_nothing_in_the_readers_place(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "model_card", die)
+        patch.setattr(module, "card", die)
         with pytest.raises(KeyboardInterrupt):
             average([one, one], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()

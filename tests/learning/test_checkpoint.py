@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import pytest
 import torch
 
 from rmreader.errors import UserError
-from rmreader.learning.checkpoint import MANIFEST, damage, load_checkpoint, save_checkpoint, settle
+from rmreader.files import damage, settle, write_whole
+from rmreader.learning.checkpoint import MANIFEST, load_checkpoint, save_checkpoint
 
 
 def save(target: Path, step: int) -> None:
@@ -71,7 +74,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, act_number: int) -> None:
         monkeypatch.setattr(os, name, wrap(getattr(os, name)))
 
 
-@pytest.mark.parametrize("act_number", range(20))
+@pytest.mark.parametrize("act_number", range(24))
 def test_killed_before_any_act_of_a_write_the_old_or_the_new_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act_number: int
 ) -> None:
@@ -96,8 +99,8 @@ def test_the_kills_of_the_test_before_cover_the_whole_write(tmp_path: Path, monk
     save(tmp_path / "last", 1)
     save(tmp_path / "last", 2)
     with monkeypatch.context() as patched:
-        kill_at(patched, 19)
-        save(tmp_path / "last", 3)  # 19 acts are enough for all of it
+        kill_at(patched, 23)
+        save(tmp_path / "last", 3)  # 23 acts are enough for all of it
 
 
 def test_half_written_folder_is_never_taken(tmp_path: Path) -> None:
@@ -110,3 +113,79 @@ def test_half_written_folder_is_never_taken(tmp_path: Path) -> None:
     assert damage(half, MANIFEST) is not None
     settle(tmp_path / "last", MANIFEST)
     assert not (tmp_path / "last").exists()
+
+
+def test_a_kill_between_the_renames_leaves_both_and_the_new_one_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = tmp_path / "last"
+    save(last, 1)
+    save(last, 2)
+
+    def rename(source: Path, target: Path, act: Callable[..., None] = os.rename) -> None:
+        if source.name == "last.new":
+            raise Killed
+        act(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", rename)
+        with pytest.raises(Killed):
+            save(last, 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last.new", "last.old"]
+    assert settle(last, MANIFEST) == []
+    assert load_checkpoint(last)[1]["step"] == 3
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="only Linux says which file a descriptor is")
+def test_everything_is_on_the_disk_before_a_rename_makes_it_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts: list[tuple[str, str]] = []
+
+    def fsync(descriptor: int, act: Callable[[int], None] = os.fsync) -> None:
+        acts.append(("fsync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        act(descriptor)
+
+    def rename(source: Path, target: Path, act: Callable[..., None] = os.rename) -> None:
+        acts.append(("rename", str(source)))
+        act(source, target)
+
+    save(tmp_path / "last", 1)
+    new = tmp_path / "last.new"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        patched.setattr(os, "rename", rename)
+        save(tmp_path / "last", 2)
+    names = [path.name for path in (tmp_path / "last").iterdir()]
+    assert len(names) == 3
+    moved = acts.index(("rename", str(new)))
+    flushed = {path for act, path in acts[: acts.index(("rename", str(tmp_path / "last")))] if act == "fsync"}
+    assert {str(new), *(str(new / name) for name in names)} <= flushed
+    assert ("fsync", str(tmp_path)) in acts[moved:]  # the renames too
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    acts: list[str] = []
+    for name in ("fsync", "replace"):
+        act = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, act=act, name=name: (acts.append(name), act(*args))[1])
+    write_whole(tmp_path / "file", b"content")
+    assert acts == ["fsync", "replace", "fsync"]  # the file, its place, and the folder that says so
+
+
+def test_a_disk_that_is_full_is_one_sentence_and_the_last_checkpoint_stays(tmp_path: Path) -> None:
+    last = tmp_path / "last"
+    save(last, 1)
+    script = (
+        "import resource, sys, torch\nfrom pathlib import Path\nfrom rmreader.errors import UserError\n"
+        "from rmreader.learning.checkpoint import save_checkpoint\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n    save_checkpoint(Path(sys.argv[1]), {'w': torch.zeros(100_000)}, {'step': 2})\n"
+        "except UserError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(last)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{last}: cannot be written (")
+    assert "too large" in done.stdout
+    assert load_checkpoint(last)[1]["step"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]

@@ -154,7 +154,7 @@ def test_an_end_pointer_fed_without_the_sum_is_caught(
         s = pointer.summary(V, self.w, question)
         log_p1 = pointer.masked_log_softmax(self.start(R, s), context, dim=1)
         s = self.fusion(s.expand_as(R), R * log_p1.exp()[:, :, None])
-        return log_p1, pointer.masked_log_softmax(self.end(R, s), context, dim=1)
+        return log_p1, pointer.masked_log_softmax(self.end(R, s), context, dim=1), None
 
     monkeypatch.setattr(pointer.Pointer, "forward", without_sum)
     assert padding_leak(network, examples) < CLEAN  # it hides from this one

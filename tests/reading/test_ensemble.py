@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from rmreader.cli import app
 from rmreader.errors import UserError
+from rmreader.readers.folder import open_folder
 from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
+from rmreader.reading.files.export import ensemble
 from rmreader.reading.running.engines import Pair
 from rmreader.text.tokens import tokenize
 
@@ -88,3 +93,37 @@ def test_it_loads_by_name_and_takes_the_mean_temperature(make_reader: Callable[.
     assert Ensemble(readers).temperature == 1.5
     with pytest.raises(UserError, match="at least one"):
         Ensemble([])
+
+
+def test_an_ensemble_is_a_folder_that_loads_by_one_name(make_reader: Callable[..., Path], tmp_path: Path) -> None:
+    one, other = str(make_reader(seed=11)), str(make_reader(seed=12, blocks=3))
+    out = tmp_path / "pair"
+    done = CliRunner().invoke(app, ["export", "ensemble", one, other, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "2 readers" in done.stderr
+    assert "ms per question" in done.stderr
+    named, given = (Reader.load(name, threads=1) for name in (out, f"{one},{other}"))
+    assert isinstance(named, Ensemble)
+    ours, its = (reader.ask(QUESTION, PASSAGE, top=3) for reader in (named, given))
+    assert [(a.text, a.score) for a in ours] == [(a.text, a.score) for a in its]
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert card.count("\n| ") == 4  # what each costs, and all
+    assert [path.name for path in tmp_path.iterdir()] == ["pair"]
+    with pytest.raises(UserError, match="pair: an ensemble, where one reader is wanted"):
+        open_folder(out)
+    member = next(path for path in sorted(out.iterdir()) if path.is_dir())
+    (member / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match=r"weights\.safetensors: damaged"):
+        Reader.load(out)
+
+
+@pytest.mark.parametrize("members", [[], "1-best", [1], ["../1-best"], ["/etc"], ["absent"]])
+def test_an_ensemble_that_names_what_is_not_in_it_is_refused(
+    make_reader: Callable[..., Path], tmp_path: Path, members: object
+) -> None:
+    ensemble([str(make_reader(seed=11)), str(make_reader(seed=12))], tmp_path / "pair")
+    about = json.loads((tmp_path / "pair" / "reader.json").read_text(encoding="utf-8"))
+    (tmp_path / "pair" / "reader.json").write_text(json.dumps(about | {"members": members}), encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        Reader.load(tmp_path / "pair")
+    assert "\n" not in str(caught.value)

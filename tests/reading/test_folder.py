@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from rmreader.errors import UserError
+from rmreader.files import file_sha256
 from rmreader.readers.folder import open_folder
 from rmreader.reading.answering.reader import Reader
-from rmreader.text.vectors import file_sha256
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 from rmreader.cli.app import app
 from rmreader.cli.read import MinConfidence, Model
 from rmreader.errors import UserError
+from rmreader.files import cache_root
 
 
 @app.command()
@@ -31,7 +31,7 @@ def chat(
     if sys.stdin is None or sys.stdout is None:
         raise UserError("a conversation needs standard input and output, and one of them is closed.")
     text = read_passage(passage)
-    save = remember(Path(os.environ.get("RMREADER_CACHE") or Path.home() / ".cache" / "rmreader") / "chat-history")
+    save = remember(cache_root() / "chat-history")
     try:
         Chat(Reader.load(model), text, Console(highlight=False), top, min_confidence).run(input)
     finally:

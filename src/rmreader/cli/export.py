@@ -80,3 +80,16 @@ def average(
         f"{out}: the mean of {len(readers)} readers, not measured yet. Its temperature, {temperature:.3f}, is the mean "
         "of theirs; rmreader calibrate fits it anew, on questions that none of them learned from."
     )
+
+
+@export.command()
+def ensemble(
+    readers: Annotated[list[str], typer.Argument(metavar="READER", help="Two or more, by name or folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+) -> None:
+    """Several readers in one folder, which then loads by one name and answers with the mean of their probabilities."""
+    from rmreader.reading.files.export import ensemble as write
+
+    costs = write(readers, out)
+    parts = ", ".join(f"{name} {cost:.1f} ms" for name, cost in costs.items())
+    note(f"{out}: {len(costs)} readers, {sum(costs.values()):.1f} ms per question here ({parts}).")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import http.client
 import os
 import re
@@ -20,8 +19,7 @@ from typing import IO
 
 from rmreader.console import progress
 from rmreader.errors import UserError
-from rmreader.files import write_whole
-from rmreader.text.vectors import file_sha256
+from rmreader.files import file_sha256, put_in_place, write_whole
 
 CHUNK = 1 << 16
 
@@ -119,7 +117,7 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
     if file.member:
         _extract(part, file.member, path)
     else:
-        os.replace(part, path)
+        put_in_place(part, path)
     _forget(part)
     if not file.digest:
         write_whole(path.with_name(f"{path.name}.sha256"), f"{file_sha256(path)}  {path.name}\n".encode())
@@ -231,8 +229,7 @@ def _fault(file: File, path: Path) -> str:
     if not file.digest:
         return ""
     kind, _, expected = file.digest.partition(":")
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, kind).hexdigest()
+    found = file_sha256(path, kind)
     return "" if found == expected else f"its {kind} is {found} and not the published {expected}"
 
 
@@ -242,7 +239,7 @@ def _extract(archive: Path, member: str, path: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, _own(temporary, "wb") as out:
             shutil.copyfileobj(source, out, CHUNK)
-        os.replace(temporary, path)
+        put_in_place(temporary, path)
     except (zipfile.BadZipFile, KeyError) as error:
         _forget(archive)
         raise UserError(f"{archive}: {member} cannot be taken out of it ({error}); download it again.") from None

@@ -25,6 +25,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
 from rmreader.data.store import Arrays, Damaged, Texts, bounds_of, open_arrays, save_arrays
 from rmreader.errors import UserError
+from rmreader.files import cache_folder, file_sha256
 from rmreader.orphans import end_with
 from rmreader.text.tokens import RULE, Tokens, tokenize
 
@@ -79,7 +80,7 @@ def encode_file(
             save_arrays(folder, arrays, about)
             with suppress(Damaged):  # another process is just replacing it
                 encoded = _view(path, *open_arrays(folder))
-        except OSError as error:
+        except (OSError, UserError) as error:
             warnings.warn(
                 printable(f"{folder}: the encoding cannot be kept ({error}); it is made anew next time"), stacklevel=2
             )
@@ -89,18 +90,12 @@ def encode_file(
 
 
 def _cache_folder(path: Path, cache_dir: str | Path | None, answers_needed: bool) -> Path:
-    root = Path(cache_dir or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader")
     try:
-        root = root.expanduser()
-    except RuntimeError:
-        raise UserError("no home folder to keep encoded data in; set RMREADER_CACHE to a folder.") from None
-    try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
+        content = file_sha256(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
-    digest.update(f"{_FORMAT} {RULE} {answers_needed}".encode())
-    return root / "encoded" / digest.hexdigest()[:32]
+    digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} {answers_needed}".encode())
+    return cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]
 
 
 def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:

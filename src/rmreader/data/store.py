@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
-import time
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -15,7 +10,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.files import damage, lock, write_folder
+
 Arrays = Mapping[str, NDArray[Any]]
+_MANIFEST, _ABOUT = "checksums.json", "about.json"
 
 
 class Damaged(Exception):
@@ -24,55 +22,32 @@ class Damaged(Exception):
 
 def save_arrays(folder: Path, arrays: Arrays, about: Mapping[str, Any]) -> None:
     """Write ``NAME.npy`` for each array and ``about.json``; the folder appears in one step or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for left in folder.parent.glob(f".{folder.name}-*"):  # by a process that was killed while writing
-        if time.time() - left.stat().st_mtime > 3600:
-            shutil.rmtree(left, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+
+    def fill(new: Path) -> dict[str, Any]:
         for name, array in arrays.items():
-            np.save(work / f"{name}.npy", array, allow_pickle=False)
-        sums = {name: _checksum(work / f"{name}.npy") for name in arrays}
-        (work / "about.json").write_text(json.dumps({"about": about, "checksums": sums}), encoding="utf-8")
-        _move(work, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+            np.save(new / f"{name}.npy", array, allow_pickle=False)
+        (new / _ABOUT).write_text(json.dumps({"about": about, "arrays": list(arrays)}), encoding="utf-8")
+        return {}
 
-
-def _move(work: Path, folder: Path) -> None:
-    """Put the new folder in place, unless another process was faster: its folder is as good."""
-    try:
-        os.rename(work, folder)
-    except OSError:
-        try:
-            open_arrays(folder)
-        except Damaged:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.rename(work, folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with lock(folder.parent):  # another process may be writing the very same
+        write_folder(folder, _MANIFEST, fill)
 
 
 def open_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays, memory-mapped, and what was said about them; ``Damaged`` unless every byte is as written."""
+    if (problem := damage(folder, _MANIFEST)) is not None:
+        raise Damaged(f"{folder}/{problem}")
     try:
-        tree = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, checksum in tree["checksums"].items():
-            path = folder / f"{name}.npy"
-            if _checksum(path) != checksum:
-                raise Damaged(f"{path}: changed since it was written")
-            # np.asarray: plain arrays index several times faster than np.memmap does
-            arrays[name] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        tree = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+        # np.asarray: plain arrays index several times faster than np.memmap does
+        arrays = {
+            name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+            for name in tree["arrays"]
+        }
         return arrays, tree["about"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{folder}: {error}") from None
-
-
-def _checksum(path: Path) -> int:
-    value = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            value = zlib.crc32(block, value)
-    return value
 
 
 class Texts(Sequence[str]):

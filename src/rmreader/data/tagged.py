@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
@@ -18,6 +17,7 @@ from rmreader.console import printable, progress
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import Damaged, open_arrays, save_arrays
 from rmreader.errors import UserError
+from rmreader.files import cache_folder
 from rmreader.text.tags import Tagger
 
 
@@ -33,7 +33,7 @@ def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None =
     """The tags of a file's passages and questions, from the cache or through spaCy; ``keep=False`` leaves no trace."""
     if not keep:
         return Tagged(_tag(encoded, tagger, "context"), _tag(encoded, tagger, "question"))
-    folder = cache_root(cache_dir) / "tags" / f"{tagger.fingerprint}-{encoded.content}"
+    folder = cache_folder("tags", cache_dir) / f"{tagger.fingerprint}-{encoded.content}"
     try:
         arrays: dict[str, NDArray[Any]] = open_arrays(folder)[0]
         return Tagged(arrays["context"], arrays["question"])
@@ -43,7 +43,7 @@ def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None =
         save_arrays(folder, arrays, {"pipeline": tagger.name, "entities": tagger.entities})
         with suppress(Damaged):  # another process is just replacing it
             arrays = open_arrays(folder)[0]
-    except OSError as error:
+    except (OSError, UserError) as error:
         warnings.warn(
             printable(f"{folder}: the tags cannot be kept ({error}); they are made anew next time"), stacklevel=2
         )
@@ -66,14 +66,6 @@ def token_rows(
 def _runs(first: NDArray[Any], lengths: NDArray[Any], width: int) -> NDArray[np.int64]:
     steps = np.arange(width)
     return np.where(steps < lengths[:, None], first[:, None] + steps + 1, 0)
-
-
-def cache_root(cache_dir: str | Path | None) -> Path:
-    """Where what is computed once is kept: as given, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``."""
-    try:
-        return Path(cache_dir or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader").expanduser()
-    except RuntimeError:
-        raise UserError("no home folder to keep computed inputs in; set RMREADER_CACHE to a folder.") from None
 
 
 def _tag(encoded: Encoded, tagger: Tagger, part: str) -> NDArray[np.uint8]:

@@ -29,7 +29,7 @@ class TorchEngine:
     def __init__(self, folder: Folder, lexicon: Lexicon, device: str | None = None) -> None:
         self.lexicon = lexicon
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.network, _, recipe = load_network(folder.path, self.device)
+        self.network, _, recipe = load_network(folder, self.device)
         self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
 
     def read(self, pair: Pair) -> Scores:

@@ -7,12 +7,12 @@ is killed goes on from there, and a damaged chunk is made anew.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,8 @@ from torch import Tensor
 
 from rmreader.console import progress
 from rmreader.data.encoded import Encoded
-from rmreader.data.tagged import cache_root
 from rmreader.errors import UserError
-from rmreader.files import write_whole
+from rmreader.files import cache_folder, lock, write_whole
 from rmreader.model.contextual import FrozenEncoder
 
 _FORMAT = 1
@@ -69,10 +68,10 @@ def open_vectors(
     """
     if not keep:
         return FrozenVectors(*(_in_memory(encoded, encoder, part, torch.device(device)) for part in _PARTS))
-    folder = cache_root(cache_dir) / "contextual" / f"{encoder.fingerprint}-{encoded.content}"
+    folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
+        with lock(folder):  # one process builds, others that want the same vectors wait for it
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]
     except OSError as error:
         raise UserError(f"{folder}: contextual vectors cannot be kept ({error.strerror or error}).") from None
@@ -150,7 +149,7 @@ def _compute(
     tokens, bounds = encoded.arrays[f"{part}_tokens"], encoded.arrays[f"{part}_bounds"]
     words = encoder.table(encoded.vocabulary)
     bar = progress(f"Contextual vectors, {part}s", len(chunks), "chunks")
-    with bar if len(chunks) > 1 else contextlib.nullcontext(lambda _: None) as advance:
+    with bar if len(chunks) > 1 else nullcontext(lambda _: None) as advance:
         for chunk in chunks:
             begin, found = int(bounds[chunk[0]]), None
             for group in _groups(chunk, np.diff(bounds), _budget(encoder)):
@@ -179,16 +178,3 @@ def _groups(chunk: Chunk, lengths: NDArray[np.int64], budget: int) -> Iterator[l
 def _budget(encoder: FrozenEncoder) -> int:
     parameters = encoder.parameters() if isinstance(encoder, torch.nn.Module) else iter(())
     return 16_384 if next(parameters, torch.empty(0)).is_cuda else 2_048
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process builds, others that want the same vectors wait for it (where the system has file locks)."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from rmreader.console import printable, progress
 from rmreader.errors import UserError
+from rmreader.files import write_whole
 
 Show = Callable[[int, str], None]
 """``show(steps_done, text)`` moves the progress bar."""
@@ -26,8 +26,12 @@ class Log:
 
     def write(self, event: str, step: int, **fields: Any) -> None:
         """Record an event; it is in the file when this returns."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"event": event, "step": step, **_finite(fields)}, allow_nan=False) + "\n")
+        line = json.dumps({"event": event, "step": step, **_finite(fields)}, allow_nan=False) + "\n"
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written ({error.strerror}); make room, then resume.") from None
         if self._board is not None:
             for name, value in _numbers(event, fields):
                 self._board.add_scalar(name, value, step)
@@ -59,9 +63,7 @@ def rewind(path: Path, last: Mapping[str, int]) -> None:
     if not path.exists():
         return
     kept = [event for event in read_log(path) if event["step"] <= last.get(event.get("event", ""), -1)]
-    new = path.with_name(path.name + ".new")
-    new.write_text("".join(json.dumps(event) + "\n" for event in kept), encoding="utf-8")
-    os.replace(new, path)
+    write_whole(path, "".join(json.dumps(event) + "\n" for event in kept).encode())
 
 
 @contextmanager

@@ -7,8 +7,6 @@ reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were ski
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,10 +17,11 @@ from typing import Any
 
 from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.errors import UserError
-from rmreader.learning import checkpoint, readerfolder
+from rmreader.files import lock, read_manifest, settle, write_folder
+from rmreader.learning.checkpoint import MANIFEST as CHECKPOINT
 from rmreader.learning.log import say
 from rmreader.learning.text_inputs import TextInputs
-from rmreader.readers.folder import SHIPPED
+from rmreader.readers.folder import MANIFEST, RECIPE, SHIPPED
 from rmreader.text.lexicon import Lexicon
 
 _RUN = "run.json"
@@ -31,7 +30,7 @@ INIT_REMEDY = "give a run's or a reader's folder, or the name of a reader that c
 
 def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> dict[str, Any] | None:
     """Make the folder ours or say why not; what was recorded of the run to go on with, None for a new one."""
-    places = {"run": _RUN, "last": checkpoint.MANIFEST, "best": readerfolder.MANIFEST}
+    places = {"run": _RUN, "last": CHECKPOINT, "best": MANIFEST}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder for the run.")
     held = [name for name in (*places, "log.jsonl") if any((out / f"{name}{s}").exists() for s in ("", ".new", ".old"))]
@@ -39,7 +38,7 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> dict[st
         raise UserError(f"{out}: already holds a run; add --resume to go on with it, or give another folder.")
     out.mkdir(parents=True, exist_ok=True)
     for name, manifest in places.items():
-        for note in checkpoint.settle(out / name, manifest):
+        for note in settle(out / name, manifest):
             say(note)
     if not (out / "run").exists():
         if left := [f"{name}/" for name in ("last", "best") if (out / name).exists()]:
@@ -48,7 +47,7 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> dict[st
                 "another folder."
             )
         return None
-    about: dict[str, Any] = json.loads((out / "run" / _RUN).read_text(encoding="utf-8"))
+    about: dict[str, Any] = read_manifest(out / "run" / _RUN)
     _same_run(out, about, recipe, train_sha256)
     return about
 
@@ -59,29 +58,16 @@ def alone(out: Path) -> Iterator[None]:
     made = not out.exists()
     if made:
         out.mkdir(parents=True)
-    with contextlib.ExitStack() as leave:
-        if out.is_dir():  # else ``claim`` says what is wrong
-            _lock(out, leave)
-        try:
-            yield
-        finally:
-            if made:
-                with contextlib.suppress(OSError):  # not empty
-                    out.rmdir()
-
-
-def _lock(out: Path, leave: contextlib.ExitStack) -> None:
-    """Held until leaving, or until the process ends in any way; where folders cannot be locked, none is."""
+    if not out.is_dir():  # ``claim`` says what is wrong
+        yield
+        return
     try:
-        import fcntl
-
-        descriptor = os.open(out, os.O_RDONLY)
-        leave.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"{out}: another process is training into it; wait for it, or give another folder.") from None
-    except (ImportError, OSError):
-        pass
+        with lock(out, "another process is training into it; wait for it, or give another folder."):
+            yield
+    finally:
+        if made:
+            with contextlib.suppress(OSError):  # not empty
+                out.rmdir()
 
 
 def record(
@@ -90,25 +76,20 @@ def record(
     """Write down what the run is started with."""
 
     def fill(folder: Path) -> dict[str, Any]:
-        save_recipe(recipe, folder / "recipe.yaml")
+        save_recipe(recipe, folder / RECIPE)
         lexicon.save(folder)
         text_inputs.save(folder)
         init = fingerprint(recipe.training.init)
         return {"format": 1, "train_sha256": train_sha256, "init": init, "temperature": temperature}
 
-    checkpoint.write_folder(out / "run", _RUN, fill, keep_previous=False)
+    write_folder(out / "run", _RUN, fill)
 
 
 def find_init(init: str | Path) -> Path | None:
     """The manifest of what ``training.init`` names: a checkpoint, a run (its best), a reader by folder or, if it comes
     with the package, by name; None where it is none of them."""
     folder = Path(init)
-    places = (
-        folder / checkpoint.MANIFEST,
-        folder / "best" / readerfolder.MANIFEST,
-        folder / readerfolder.MANIFEST,
-        SHIPPED / folder / readerfolder.MANIFEST,
-    )
+    places = (folder / CHECKPOINT, folder / "best" / MANIFEST, folder / MANIFEST, SHIPPED / folder / MANIFEST)
     return next((path for path in places if path.is_file()), None) if str(init) else None
 
 
@@ -116,14 +97,14 @@ def fingerprint(init: str | Path) -> str:
     """The checksums of the weights that ``training.init`` names, by whatever path; empty where there are none."""
     manifest = find_init(init)
     try:
-        sums = json.loads(manifest.read_text(encoding="utf-8"))["checksums"] if manifest else {}
-        return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
-    except (ValueError, KeyError, TypeError, AttributeError):  # damaged
+        sums = read_manifest(manifest)["checksums"] if manifest else {}
+    except (OSError, ValueError):  # damaged
         return ""
+    return " ".join(value for name, value in sorted(sums.items()) if name.endswith(".safetensors"))
 
 
 def _same_run(out: Path, about: Mapping[str, Any], recipe: Recipe, train_sha256: str) -> None:
-    before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / "recipe.yaml"), recipe))
+    before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / RECIPE), recipe))
     began, given = about.get("init"), fingerprint(recipe.training.init)
     if began and given == began:
         before["training.init"] = recipe.training.init  # the same weights, moved or named otherwise

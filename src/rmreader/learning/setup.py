@@ -15,6 +15,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import skipped, why_none
 from rmreader.errors import UserError
+from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.feed import Feed
@@ -24,7 +25,7 @@ from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
-from rmreader.readers.folder import open_folder
+from rmreader.readers.folder import MANIFEST, open_folder
 from rmreader.text.extras import ENCODER
 from rmreader.text.lexicon import Lexicon
 
@@ -77,7 +78,7 @@ def prepare(
         why = why_none(encoded.problems)
         raise UserError(f"{train_path}: has no question to learn from{why}; check it: rmreader data check.")
     learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training), recipe.network.no_answer)
-    train_sha256 = checkpoint.sha256(train_path)
+    train_sha256 = file_sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
     if init and not (found and (out / "last").exists()):  # else it is long left
@@ -174,14 +175,14 @@ def read_init(init: str | Path) -> tuple[dict[str, torch.Tensor], Lexicon]:
     if manifest and manifest.name == checkpoint.MANIFEST:
         tensors, _ = checkpoint.load_checkpoint(folder)
         return part(tensors, "average.") or part(tensors, "network."), Lexicon.load(folder.parent / "run")
-    weights, lexicon, _, _ = readerfolder.read_reader(folder)
-    return weights, lexicon
+    reader = open_folder(folder)
+    return readerfolder.read_weights(reader), reader.lexicon
 
 
 def _temperature(init: str) -> float:
     """That of the reader to start from; 1 where it is none."""
     manifest = outfolder.find_init(init)
-    return open_folder(manifest.parent).temperature if manifest and manifest.name == readerfolder.MANIFEST else 1.0
+    return open_folder(manifest.parent).temperature if manifest and manifest.name == MANIFEST else 1.0
 
 
 def _own_encoder(init: str, out: Path) -> Path | None:

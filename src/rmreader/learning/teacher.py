@@ -19,7 +19,7 @@ from rmreader.data.batch import Batch
 from rmreader.data.batches import windows
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import Arrays, Damaged, bounds_of, open_arrays, save_arrays
-from rmreader.data.tagged import cache_root
+from rmreader.files import cache_folder
 from rmreader.learning.evaluate import in_order
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
@@ -57,7 +57,7 @@ def teach(
     readers = [find(name) for name in reader_names(names)]
     digests = [open_folder(reader).about["checksums"]["weights.safetensors"] for reader in readers]
     facts = "\n".join([*digests, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
-    folder = cache_root(cache_dir) / f"taught-{hashlib.sha256(facts.encode()).hexdigest()[:32]}"
+    folder = cache_folder("taught", cache_dir) / hashlib.sha256(facts.encode()).hexdigest()[:32]
     try:
         return Teacher(open_arrays(folder)[0])
     except Damaged:

@@ -25,6 +25,7 @@ from rmreader.config import Recipe
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
 from rmreader.errors import UserError
+from rmreader.files import read_manifest, write_whole
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.log import Log, Show, live, read_log, rewind, say
@@ -32,7 +33,7 @@ from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
-from rmreader.readers.folder import open_folder
+from rmreader.readers.folder import MANIFEST, open_folder
 from rmreader.reading.answering.calibrate import calibrate, rows_in
 from rmreader.version import __version__
 
@@ -265,10 +266,9 @@ class Run:
             )
 
     def _save_bad(self, step: int, index: NDArray[Any]) -> None:
-        folder = self.out / "bad"
-        folder.mkdir(exist_ok=True)
         questions = [self.setup.train.encoded.ids[i] for i in index.tolist()]
-        (folder / f"step-{step}.json").write_text(json.dumps({"step": step, "questions": questions}), encoding="utf-8")
+        content = json.dumps({"step": step, "questions": questions})
+        write_whole(self.out / "bad" / f"step-{step}.json", content.encode())
         self.log.write("bad", step, questions=questions)
 
     def _show(self, show: Show, speed: float) -> None:
@@ -354,9 +354,9 @@ class Run:
         dev, scores = None, self.state.selected
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
-            about = json.loads((self.out / "best" / readerfolder.MANIFEST).read_text(encoding="utf-8"))
+            about = read_manifest(self.out / "best" / MANIFEST)
             kept = ("temperature", "calibration", "no_answer")  # there if it ended before
-            fitted = {key: about[key] for key in kept if key in about}
+            fitted: dict[str, Any] = {key: about[key] for key in kept if key in about}
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dev.tree()}
             if about["scores"] != scores:  # else it ended before, and its reader stays as it is

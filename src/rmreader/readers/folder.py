@@ -1,9 +1,11 @@
-"""A reader's folder, opened without torch: what it says of itself, and its weights as NumPy arrays."""
+"""The reader folder, without torch: opened and verified, written and signed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,20 +15,31 @@ from numpy.typing import NDArray
 
 from rmreader.config import Recipe, load_recipe
 from rmreader.errors import UserError
-from rmreader.text.vectors import file_sha256, map_safetensors
+from rmreader.files import CARD, damage, read_manifest, sign, write_folder, write_whole
+from rmreader.readers.card import card
+from rmreader.readers.weights import TUNED, Storage, Weights, bert_shapes, misfit, network_shapes, quantised, restored
+from rmreader.text.extras import ENCODER, FILE, Shape
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.vectors import map_safetensors
 
-SHIPPED = Path(__file__).resolve().parent.parent / "readers"
-MANIFEST, WEIGHTS = "reader.json", "weights.safetensors"
-FORMAT = 1
+SHIPPED = Path(__file__).resolve().parent
+MANIFEST, WEIGHTS, RECIPE = "reader.json", "weights.safetensors", "recipe.yaml"
+FORMAT, ENSEMBLE = 1, "ensemble"
+_REMEDY = "restore the folder, or reinstall rmreader if it came with it."
+_LARGEST = {RECIPE: 1 << 20, FILE: 1 << 20, f"{ENCODER}/config.json": 1 << 20, "lexicon.json": 1 << 27}  # bytes
+# what parsing a file that somebody else wrote may end in
+_WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A reader's folder, whole: every file's checksum has been found right."""
+    """A reader's folder, whole: every file is as its checksum says, and none leads out of it."""
 
     path: Path
     recipe: Recipe
     about: dict[str, Any]  # reader.json
+    lexicon: Lexicon
+    extras: Shape
 
     @property
     def temperature(self) -> float:
@@ -38,16 +51,55 @@ class Folder:
         """'int8' where the reader is meant to be run with 8-bit products, else 'float'."""
         return str(self.about.get("precision", "float"))
 
-    def weights(self) -> dict[str, NDArray[np.float32]]:
-        """The network's weights as float32, by the names of its state dict."""
+    def stored(self) -> dict[str, NDArray[Any]]:
+        """The weights as they are in the file, whether or not they fit."""
         path = self.path / WEIGHTS
         try:
-            return dict(_weights(map_safetensors(path)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); {_REMEDY}") from None
+            return map_safetensors(path)
+        except _WRONG as error:
+            raise UserError(f"{path}: damaged ({_reason(error)}); {_REMEDY}") from None
 
+    def check(self) -> dict[str, NDArray[Any]]:
+        """The stored weights, refused unless name, shape and type of each are what the recipe says."""
+        stored = self.stored()
+        try:
+            why = self._misfit(stored)
+        except _WRONG as error:
+            why = _reason(error)
+        if why is not None:
+            raise UserError(f"{self.path}: the weights do not fit {RECIPE} ({why}); restore the folder.")
+        return stored
 
-_REMEDY = "restore the folder, or reinstall rmreader if it came with it."
+    def _misfit(self, stored: Mapping[str, NDArray[Any]]) -> str | None:
+        inputs, unknown = self.recipe.inputs, None
+        if self.recipe.network.blocks > len(stored):  # a number that is not worth counting to
+            return f"{self.recipe.network.blocks} blocks, but {len(stored)} weights"
+        expected = network_shapes(self.recipe, self.lexicon, self.extras)
+        if inputs.contextual and inputs.contextual_mode == "tuned":
+            config = json.loads((self.path / ENCODER / "config.json").read_text(encoding="utf-8"))
+            if config.get("model_type") != "bert":
+                unknown = TUNED  # ``learning/readerfolder.py`` compares these with the network that torch makes
+            elif config.get("num_hidden_layers") != self.extras.layers - 1 or self.extras.layers > len(stored):
+                return f"{config.get('num_hidden_layers')} layers in {ENCODER}, {self.extras.layers - 1} in {FILE}"
+            else:
+                expected |= {f"{TUNED}{name}": shape for name, shape in bert_shapes(config).items()}
+                if config["hidden_size"] != self.extras.size:
+                    return f"vectors of {config['hidden_size']} numbers in {ENCODER}, of {self.extras.size} in {FILE}"
+        return misfit(stored, expected, unknown)
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """The network's weights as float32, by the names of its state dict."""
+        try:
+            return dict(restored(self.check()))
+        except ValueError as error:
+            raise UserError(f"{self.path / WEIGHTS}: damaged ({error}); {_REMEDY}") from None
+
+    def copy_to(self, new: Path) -> None:
+        """Copy every file that is under a checksum, but the weights."""
+        for name in self.about["checksums"]:
+            if name not in (WEIGHTS, CARD):
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.path / name, new / name)
 
 
 def find(name_or_path: str | Path) -> Path:
@@ -69,45 +121,152 @@ def reader_names(given: str | Path) -> list[str]:
     """The readers of an ensemble, given with commas between them; one alone is a list of one."""
     text = str(given)
     if text.strip() and Path(text).exists():  # whatever its name holds
-        return [text]
+        return _members(text)
     names = [name.strip() for name in text.split(",")]
     if len(names) > 1 and not all(names):
         raise UserError(f"{text!r}: a name is missing before or after a comma; give each reader's name or folder.")
     if (twice := next((name for place, name in enumerate(names) if name in names[:place]), None)) is not None:
-        raise UserError(f"{text!r}: {twice} stands there twice; an ensemble has each reader once.")
-    return names
+        raise UserError(f"{text!r}: {twice} is there twice; an ensemble has each reader once.")
+    return [member for name in names for member in _members(name)]
+
+
+def _members(name: str) -> list[str]:
+    """The readers in an ensemble's folder; of any other name, itself."""
+    path = next((path for path in (Path(name), SHIPPED / name) if name and (path / MANIFEST).is_file()), None)
+    try:
+        about = read_manifest(path / MANIFEST) if path else {}
+    except (OSError, ValueError):
+        return [name]  # whoever opens it says what is wrong
+    if path is None or about.get("kind") != ENSEMBLE:
+        return [name]
+    _stays_inside(path)
+    members = about.get("members")
+    if not isinstance(members, list) or not members or not all(isinstance(member, str) for member in members):
+        raise UserError(f"{path / MANIFEST}: damaged (it names no members); {_REMEDY}")
+    if (problem := damage(path, MANIFEST)) is not None:
+        raise UserError(f"{path}/{problem}; {_REMEDY}")
+    if stray := next((member for member in members if Path(member).name != member), None):
+        raise UserError(f"{path / MANIFEST}: damaged (the member {stray[:80]!r} is no folder in it); {_REMEDY}")
+    return [str(path / member) for member in members]
 
 
 def open_folder(name_or_path: str | Path) -> Folder:
-    """Open a reader's folder, refused in one sentence where anything in it is missing or damaged."""
-    path = find(name_or_path)
+    """Open a reader's folder, refused in one sentence where anything in it is missing, damaged or does not fit."""
+    folder = verify(find(name_or_path))
+    folder.check()
+    return folder
+
+
+def verify(path: Path) -> Folder:
+    """The same without comparing the weights with the recipe."""
+    _stays_inside(path)
     try:
-        about: dict[str, Any] = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        checksums: dict[str, str] = dict(about["checksums"])
-        temperature = float(about.get("temperature", 1.0))
+        about = read_manifest(path / MANIFEST)
+        if about.get("kind") == ENSEMBLE:
+            raise UserError(f"{path}: an ensemble, where one reader is wanted; give one of the folders in it.")
         if about["format"] != FORMAT:
             raise UserError(f"{path / MANIFEST}: made by another version (format {about['format']}); update rmreader.")
-        if not 0 < temperature < np.inf:
-            raise ValueError(f"the temperature is {temperature}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path / MANIFEST}: damaged ({type(error).__name__}: {error}); {_REMEDY}") from None
-    for name in [*checksums, "recipe.yaml", WEIGHTS]:
-        if not (path / name).is_file():
-            raise UserError(f"{path / name}: missing; {_REMEDY}")
-    for name, expected in checksums.items():
-        if file_sha256(path / name) != expected:
-            raise UserError(f"{path / name}: damaged (its checksum is not the one in {MANIFEST}); {_REMEDY}")
-    return Folder(path, load_recipe(path / "recipe.yaml"), about)
+        _check_manifest(about)
+    except _WRONG as error:
+        raise UserError(f"{path / MANIFEST}: damaged ({_reason(error)}); {_REMEDY}") from None
+    problem = damage(path, MANIFEST)
+    for name in (RECIPE, WEIGHTS, "lexicon.json"):
+        if problem is None and not (path / name).is_file():
+            problem = f"{name}: missing"
+    for name, largest in _LARGEST.items():
+        if problem is None and (path / name).is_file() and (path / name).stat().st_size > largest:
+            problem = f"{name}: larger than {largest >> 20} MiB"
+    if problem is not None:
+        raise UserError(f"{path}/{problem}; {_REMEDY}")
+    try:
+        recipe = load_recipe(path / RECIPE)
+        return Folder(path, recipe, about, Lexicon.load(path), Shape.load(path, recipe.inputs))
+    except _WRONG as error:
+        raise UserError(f"{path}: a file in it is damaged ({_reason(error)}); {_REMEDY}") from None
 
 
-def _weights(stored: dict[str, NDArray[np.generic]]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Weights as float32, whether they are stored as that, in 16 bits, or in 8 with a scale a row."""
-    for name, array in stored.items():
-        if name.endswith(".scale") and name.removesuffix(".scale") in stored:
-            continue
-        weight = array.astype(np.float32)
-        scale = stored.get(f"{name}.scale")
-        if scale is not None:
-            rows = scale.astype(np.float32)
-            weight *= rows.reshape(rows.shape + (1,) * (weight.ndim - rows.ndim))
-        yield name, weight
+def _stays_inside(path: Path) -> None:
+    """Refuse a folder with a link that leads out of it, or with anything that is neither file nor folder."""
+    root = os.path.realpath(path)
+    for at, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            entry = os.path.join(at, name)
+            real = os.path.realpath(entry)
+            if not real.startswith(root + os.sep):
+                raise UserError(f"{entry}: a link that leads out of the reader's folder; put the file itself there.")
+            if not (os.path.isfile(real) or os.path.isdir(real)):
+                raise UserError(f"{entry}: neither a file nor a folder; {_REMEDY}")
+
+
+def _check_manifest(about: Mapping[str, Any]) -> None:
+    temperature = about.get("temperature", 1.0)
+    if type(temperature) not in (int, float) or not 0 < float(temperature) < np.inf:
+        raise ValueError(f"the temperature is {temperature!r}")
+    if about.get("precision", "float") not in ("float", "int8"):
+        raise ValueError(f"the precision is {about['precision']!r}")
+    scores, provenance = about.get("scores", {}), about.get("provenance", {})
+    if not isinstance(provenance, dict) or not isinstance(scores, dict):
+        raise ValueError("scores and provenance are objects")
+    if not all(isinstance(score, dict) for score in scores.values()):
+        raise ValueError("a score is an object")
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def write_reader(
+    target: Path,
+    weights: Weights,
+    recipe: Recipe,
+    about: Mapping[str, Any],
+    fill: Callable[[Path], None],
+    storage: Storage = "float32",
+    measure: Callable[[Path], Mapping[str, Any]] | None = None,
+) -> None:
+    """Write a reader's folder in one step: weights, card, manifest, and what ``fill`` puts beside them. ``measure`` is
+    given the folder before it is in its place; what it returns the manifest says too."""
+
+    def everything(new: Path) -> dict[str, Any]:
+        from safetensors.numpy import save_file
+
+        fill(new)
+        save_file(dict(quantised(weights, storage)), new / WEIGHTS)
+        whole = {"format": FORMAT, "kind": "rmreader", **about, "weights": storage}
+        if measure is not None:
+            sign(new, MANIFEST, whole)
+            whole |= measure(new)
+        count = sum(int(weight.size) for weight in weights.values())
+        try:
+            text = card(target.name, recipe, whole, count)
+        except _WRONG as error:
+            raise UserError(f"{target}: what its manifest would say cannot be read ({_reason(error)}).") from None
+        (new / CARD).write_text(text, encoding="utf-8")
+        return whole
+
+    write_folder(target, MANIFEST, everything)
+
+
+def write_ensemble(target: Path, readers: Mapping[str, Folder], costs: Mapping[str, float]) -> None:
+    """Write a folder that holds readers, by name, and loads as their ensemble; ``costs`` in milliseconds a question."""
+
+    def fill(new: Path) -> dict[str, Any]:
+        lines = [f"# {target.name}\n\nThe ensemble of {len(readers)} readers: the mean of their probabilities.\n"]
+        lines += ["| member | MB | ms per question |", "|---|---|---|"]
+        sizes = {}
+        for name, reader in readers.items():
+            shutil.copytree(reader.path, new / name)
+            sizes[name] = sum(path.stat().st_size for path in (new / name).rglob("*") if path.is_file()) / 1e6
+            lines.append(f"| {name} | {sizes[name]:.1f} | {costs[name]:.1f} |")
+        lines.append(f"| all | {sum(sizes.values()):.1f} | {sum(costs.values()):.1f} |")
+        (new / CARD).write_text("\n".join([*lines, ""]), encoding="utf-8")
+        about = {"megabytes": sizes, "milliseconds": dict(costs)}
+        return {"format": FORMAT, "kind": ENSEMBLE, "members": list(readers), **about}
+
+    write_folder(target, MANIFEST, fill)
+
+
+def update(folder: Path, **changes: Any) -> None:
+    """Change what a reader's manifest says of it."""
+    about = read_manifest(folder / MANIFEST) | changes
+    write_whole(folder / MANIFEST, (json.dumps(about, indent=1) + "\n").encode())

@@ -16,7 +16,6 @@ from rmreader.console import progress
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
-from rmreader.learning.checkpoint import sha256
 from rmreader.learning.evaluate import in_order
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
@@ -46,7 +45,7 @@ def study_attention(
         encoded = encoded.subset(np.arange(min(limit, len(encoded))))
     if not in_order(encoded, 1):
         raise UserError(f"{data}: has no questions that can be read, to compare attentions on; give other data.")
-    setting = f"{data.name} {sha256(data)[:10]}, {len(encoded):,} questions"
+    setting = f"{data.name} {file_sha256(data)[:10]}, {len(encoded):,} questions"
     shared = {"kind": "attention", "study": "attention", "setting": setting}
     lines: list[Line] = []
     for kind, names in (("without", without), ("with", with_)):

@@ -13,8 +13,7 @@ from typing import Any
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
-from rmreader.files import write_whole
-from rmreader.learning.checkpoint import sha256
+from rmreader.files import file_sha256, write_whole
 from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.setup import pick_device
@@ -58,7 +57,7 @@ class Job:
 
 def claim(job: Job, study: str, *recipes: Recipe, **more: str) -> Job:
     """Make the study's folder ours: new, or with the same study of the same files in it."""
-    about = {"study": study, "train": sha256(job.train), "dev": sha256(job.dev), **more}
+    about = {"study": study, "train": file_sha256(job.train), "dev": file_sha256(job.dev), **more}
     path = job.out / "study.json"
     if path.is_file():
         _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)

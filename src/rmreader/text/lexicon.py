@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from rmreader.config import Inputs
 from rmreader.errors import UserError, shown
-from rmreader.files import read_json, write_whole
+from rmreader.files import file_sha256, read_json, write_whole
 from rmreader.text.glove import WordVectors, read_glove
-from rmreader.text.vectors import SubwordTable, file_sha256, table_path
+from rmreader.text.vectors import SubwordTable, table_path
 from rmreader.text.words import Words
 
 _FORMAT = 1
@@ -128,6 +128,8 @@ class Lexicon:
             longest, words, trained = tree["max_characters"], tree["words"], tree["trained"]
             if type(longest) is not int or not 0 < longest < 1 << 16:
                 raise ValueError(f"max_characters is {shown(longest)}")
+            if not all(type(point) is int and 0 <= point < 0x110000 for point in tree["characters"]):
+                raise ValueError("a character is no code point")
             if not all(isinstance(word, str) for word in (*(words or ()), *trained)):
                 raise ValueError("a word is no text")
             return cls(_load_vectors(folder, tree["vectors"], words), tree["characters"], longest, trained)
@@ -152,7 +154,11 @@ class Lexicon:
 
 
 def _load_vectors(folder: Path, about: dict[str, Any], words: list[str] | None) -> SubwordTable | WordVectors:
-    path = table_path(about["table"]) if "table" in about else folder / _VECTORS_FILE
+    path = folder / _VECTORS_FILE
+    if "table" in about:
+        if Path(str(about["table"])).name != about["table"] or about["table"].endswith(".safetensors"):
+            raise ValueError(f"{shown(about['table'])} is no shipped table")  # but a path out of the folder
+        path = table_path(about["table"])
     if not path.is_file():
         raise UserError(f"{path}: the reader's vectors are missing; restore the file.")
     content_sha256 = file_sha256(path)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError, shown
-from rmreader.files import read_json
+from rmreader.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
 Ints = NDArray[np.int32]
@@ -67,8 +67,7 @@ def digest(files: Sequence[Path], rules: str) -> str:
     """A digest of files and of rules."""
     found = hashlib.sha256(rules.encode())
     for path in files:
-        with path.open("rb") as file:
-            found.update(hashlib.file_digest(file, "sha256").digest())
+        found.update(bytes.fromhex(file_sha256(path)))
     return found.hexdigest()[:32]
 
 
@@ -181,9 +180,7 @@ def encoder_config(folder: Path) -> dict[str, Any]:
     for key, value in config.items():
         most = _MOST_LAYERS if "layers" in key else _MOST
         if isinstance(value, int | float) and abs(value) > most:
-            raise UserError(
-                f"{path}: {key!r} is {shown(value)}, more than the {most:,} of any encoder; fetch it again."
-            )
+            raise UserError(f"{path}: {key!r} is {shown(value)}, more than any encoder's {most:,}; fetch it again.")
     return config
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
-from rmreader.files import read_json
+from rmreader.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "tags"
@@ -49,8 +49,7 @@ class Tagger:
         digest = hashlib.sha256("\n".join((*self.pos, *self.entities)).encode())
         for path in sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".md"):
             digest.update(str(path.relative_to(self.folder)).encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(file_sha256(path)))
         return digest.hexdigest()[:32]
 
     def tag(self, texts: Iterable[Sequence[str]]) -> Iterator[NDArray[np.uint8]]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.files import file_sha256
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "vectors"
 
@@ -149,12 +150,6 @@ def table_path(source: str | Path) -> Path:
     return path
 
 
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, memory-mapped: only the rows that are looked up are ever read."""
     size = path.stat().st_size
@@ -176,4 +171,6 @@ def _tensor(data: NDArray[np.uint8], entry: Any) -> NDArray[Any]:
     (begin, end), shape, kind = entry["data_offsets"], entry["shape"], np.dtype(_KINDS[entry["dtype"]])
     if not 0 <= begin <= end <= len(data) or any(side < 0 for side in shape):
         raise ValueError("its header points outside the file")
+    if any(type(side) is not int for side in shape):
+        raise ValueError("a shape in its header is no whole number")
     return data[begin:end].view(kind).reshape(shape)

@@ -4,7 +4,6 @@ confidences and, where it can tell that there is no answer, scale and shift of t
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +14,14 @@ from numpy.typing import NDArray
 from rmreader.data.encoded import Encoded
 from rmreader.data.squad import read_squad, why_none
 from rmreader.errors import UserError
-from rmreader.files import write_whole
-from rmreader.readers.folder import MANIFEST, find, open_folder
+from rmreader.files import file_sha256
+from rmreader.readers.folder import find, open_folder, update
 from rmreader.reading.answering.answers import Row, text_of
 from rmreader.reading.answering.decision import Decision, fit_decision
 from rmreader.reading.answering.reader import Reader, rows_of
 from rmreader.scoring.calibration import expected_calibration_error, fit_temperature
 from rmreader.scoring.no_answer import best_threshold
 from rmreader.scoring.squad import f1
-from rmreader.text.vectors import file_sha256
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,9 @@ def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> C
     if (shipped := find(folder)) != Path(folder):
         raise UserError(f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy.")
     found = fit(Reader.load(folder, engine=engine), rows)  # type: ignore[arg-type]
-    about = open_folder(folder).about | {
-        "temperature": found.temperature,
-        "calibration": {"before": found.error_before, "after": found.error_after, "questions": found.questions},
-    }
-    if found.decision is not None:
-        about["no_answer"] = dataclasses.asdict(found.decision)
-    write_whole(folder / MANIFEST, (json.dumps(about, indent=1) + "\n").encode())
+    told = {"before": found.error_before, "after": found.error_after, "questions": found.questions}
+    decided = {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}
+    update(folder, temperature=found.temperature, calibration=told, **decided)
     return found
 
 

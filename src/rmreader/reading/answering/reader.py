@@ -20,7 +20,6 @@ from rmreader.reading.answering.asked import MAX_QUESTION, Asked, read_all
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.running.engines import Engine, make_engine
 from rmreader.scoring.attention import log_attention
-from rmreader.text.lexicon import Lexicon
 
 __all__ = ["MAX_QUESTION", "Answer", "Answers", "Attention", "Explanation", "Reader"]
 
@@ -77,7 +76,7 @@ class Reader:
 
             return Ensemble.of(names, **options)
         folder = open_folder(names[0])
-        running = make_engine(folder, Lexicon.load(folder.path), engine, precision, threads)
+        running = make_engine(folder, folder.lexicon, engine, precision, threads)
         reader = cls(folder, running, window, max_length)
         shipped = folder.path.resolve().parent == SHIPPED  # which another machine has elsewhere
         reader.loaded = (folder.path.name if shipped else folder.path.resolve(), options)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -16,19 +14,18 @@ from numpy.typing import NDArray
 
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, folder_to_write, write_whole
-from rmreader.readers.folder import MANIFEST, WEIGHTS, Folder, open_folder
+from rmreader.readers.folder import Folder, open_folder, write_ensemble, write_reader
+from rmreader.readers.weights import Storage, Weights
 from rmreader.reading.answering.answers import text_of
 from rmreader.reading.answering.decode import log_softmax
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.added_inputs import AddedInputs, load_bert, why_torch
 from rmreader.reading.running.bert import embed, encode
 from rmreader.reading.running.engines import OnnxEngine, Pair
-from rmreader.reading.running.graph import Layers, Weights, network
+from rmreader.reading.running.graph import Layers, network
 from rmreader.reading.running.inputs import character_states, session
 from rmreader.reading.running.onnxfile import FLOAT, Graph
-from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
-from rmreader.text.vectors import file_sha256
 
 TOLERANCE = 1e-4  # of log-probabilities, between a graph and the network it was made of
 HALF_TOLERANCE = 1e-3  # where both round vectors to 16 bits on the way, now and then to different sides
@@ -140,7 +137,7 @@ def _extra_feeds(pair: Pair, extras: AddedInputs) -> dict[str, NDArray[Any]] | N
 def check(folder: Folder, model: bytes, extras: AddedInputs | None = None) -> float:
     """The largest difference of any log-probability or attention logit between a graph and what the reader computes,
     refused where it is above ``TOLERANCE``."""
-    lexicon = Lexicon.load(folder.path)
+    lexicon = folder.lexicon
     plain, exported = OnnxEngine(folder, lexicon, "float", 1), session(model)
     wanted = {value.name for value in exported.get_inputs()}
     worst = 0.0
@@ -179,7 +176,7 @@ class Loss:
 def shrink(
     name_or_path: str | Path,
     out: Path,
-    weights: Literal["float32", "float16", "int8"] = "float16",
+    weights: Storage = "float16",
     precision: Literal["float", "int8"] = "float",
     data: Path | None = None,
 ) -> Loss | None:
@@ -191,51 +188,45 @@ def shrink(
     folder = open_folder(name_or_path)
     if precision == "int8" and data is None:
         raise UserError("8-bit products need --data, a file of questions with answers, to show what they cost.")
-    new = folder_to_write(out, folder.path)
-    try:
-        loss = _shrink(folder, new, weights, precision, data)
-        os.rename(new, out)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    return loss
+    folder_to_write(out, folder.path)
+    measured: list[Loss] = []
+
+    def measure(new: Path) -> dict[str, Any]:
+        if data is None:
+            return {}
+        loss = _loss(folder.path, new, data)
+        if loss.before - loss.after > ALLOWED_LOSS:
+            raise UserError(
+                f"{folder.path}: with {weights} weights and {precision} products F1 falls from {loss.before:.2f} to "
+                f"{loss.after:.2f} on {data.name}, more than {ALLOWED_LOSS}; nothing is written."
+            )
+        measured.append(loss)
+        return {"shrunk": {"data": data.name, **dataclasses.asdict(loss)}}
+
+    about = folder.about | {"precision": precision}
+    write_reader(out, folder.weights(), folder.recipe, about, folder.copy_to, weights, measure)
+    return measured[0] if measured else None
 
 
-def _shrink(folder: Folder, new: Path, weights: str, precision: str, data: Path | None) -> Loss | None:
-    """Write the smaller reader into ``new`` and measure it."""
-    shutil.copytree(folder.path, new, ignore=shutil.ignore_patterns(MANIFEST, WEIGHTS, "*.onnx"))
-    from safetensors.numpy import save_file
-
-    save_file(dict(_stored(folder.weights(), weights)), new / WEIGHTS)
-    about = dict(folder.about) | {"precision": precision, "weights": weights}
-    _sign(new, about)
-    if data is None:
-        return None
-    loss = _loss(folder.path, new, data)
-    if loss.before - loss.after > ALLOWED_LOSS:
-        raise UserError(
-            f"{folder.path}: with {weights} weights and {precision} products F1 falls from {loss.before:.2f} to "
-            f"{loss.after:.2f} on {data.name}, more than {ALLOWED_LOSS}; nothing is written."
-        )
-    about["shrunk"] = {"data": data.name, **dataclasses.asdict(loss)}
-    _sign(new, about)
-    return loss
+def ensemble(names: Sequence[str], out: Path) -> dict[str, float]:
+    """Write several readers as one folder that loads by one name; returns what each costs, in ms per question here."""
+    readers = {f"{number}-{Path(name).resolve().name}": open_folder(name) for number, name in enumerate(names, 1)}
+    if len(readers) < 2:
+        raise UserError(f"{', '.join(names)}: an ensemble needs at least two readers; name another one.")
+    folder_to_write(out, *(reader.path for reader in readers.values()))
+    costs = {name: _milliseconds(reader.path) for name, reader in readers.items()}
+    write_ensemble(out, readers, costs)
+    return costs
 
 
-def _stored(weights: Weights, kind: str) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Weights in fewer bits; what has one dimension stays in 16, being small and touchy."""
-    for name, weight in weights.items():
-        if kind == "int8" and weight.ndim > 1:
-            scale = np.maximum(np.abs(weight).max(axis=-1), 1e-12) / 127  # one a row
-            yield name, np.rint(weight / scale[..., None]).astype(np.int8)
-            yield f"{name}.scale", scale.astype(np.float32)
-        else:
-            yield name, np.array(weight, np.float32 if kind == "float32" else np.float16)
-
-
-def _sign(folder: Path, about: dict[str, Any]) -> None:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
-    about["checksums"] = {str(path.relative_to(folder)): file_sha256(path) for path in files}
-    (folder / MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+def _milliseconds(folder: Path) -> float:
+    """The median of several readings of one passage, after the first two."""
+    reader, times = Reader.load(folder), []
+    for _ in range(9):
+        began = perf_counter()
+        reader.ask(*_SAMPLES[1])
+        times.append(1000 * (perf_counter() - began))
+    return sorted(times[2:])[3]
 
 
 def _loss(before: Path, after: Path, data: Path) -> Loss:

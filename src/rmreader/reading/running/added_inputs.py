@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from rmreader.config import Inputs
 from rmreader.errors import UserError
 from rmreader.readers.folder import Folder
+from rmreader.readers.weights import TUNED, Shapes, Weights, bert_shapes, misfit
 from rmreader.reading.running.bert import Bert, bert_graph
-from rmreader.reading.running.graph import Weights
 from rmreader.reading.running.inputs import Floats, session
-from rmreader.text.extras import ENCODER, Shape
+from rmreader.text.extras import ENCODER
 from rmreader.text.pieces import Pieces, encoder_config, encoder_folder, fingerprint
 from rmreader.text.tags import Tagger
 from rmreader.text.vectors import map_safetensors
 from rmreader.text.windows import Layout, lay_out
 
 ENCODER_WEIGHTS = "model.safetensors"
-_OWN = "contextual.transformer.model."  # where a tuned encoder's weights stand among the network's
 
 
 def why_torch(folder: Folder) -> str | None:
@@ -49,7 +48,7 @@ class AddedInputs:
 
     def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:
         inputs = folder.recipe.inputs
-        shape = Shape.load(folder.path, inputs)
+        shape = folder.extras
         self.tagger = Tagger(inputs.tags, shape.entities) if inputs.tags else None
         self._tags = [weights[f"encoder.{kind}.weight"] for kind in ("pos", "ner")] if inputs.tags else []
         self._tagging = Lock()  # a spaCy pipeline serves one thread at a time
@@ -113,7 +112,10 @@ class BertEncoder:
 def load_bert(folder: Folder, weights: Weights) -> Bert:
     """A reader's encoder, from its own folder if frozen, else from among the network's ``weights``."""
     source, frozen = _source(folder), folder.recipe.inputs.contextual_mode == "frozen"
-    own = _frozen(source) if frozen else _part(weights, _OWN)
+    config = encoder_config(source)
+    own = _frozen(source, bert_shapes(config)) if frozen else _part(weights, TUNED)
+    if len(weights["encoder.mix.weights"]) != config["num_hidden_layers"] + 1:
+        raise ValueError(f"a mix of {len(weights['encoder.mix.weights'])} layers of {config['num_hidden_layers'] + 1}")
     shares = np.exp(weights["encoder.mix.weights"] - weights["encoder.mix.weights"].max())
     mix = weights["encoder.mix.gamma"] * shares / shares.sum()
     config = encoder_config(source)
@@ -126,15 +128,18 @@ def _source(folder: Folder) -> Path:
     return folder.path / ENCODER if inputs.contextual_mode == "tuned" else encoder_folder(inputs.contextual)
 
 
-def _frozen(source: Path) -> dict[str, NDArray[np.float32]]:
-    """The weights of an encoder's own folder, whether or not a task's head stands above them."""
+def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
+    """The weights of an encoder's own folder, whether or not a task's head is above them."""
     path = source / ENCODER_WEIGHTS
     try:
-        stored = {name: array.astype(np.float32) for name, array in map_safetensors(path).items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        stored = map_safetensors(path)
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); fetch the encoder again.") from None
-    return _part(stored, "bert.") or stored
+    stored = _part(stored, "bert.") or stored
+    if why := misfit({name: stored[name] for name in expected if name in stored}, expected):
+        raise UserError(f"{path}: not what its config.json says ({why}); fetch the encoder again.")
+    return {name: stored[name].astype(np.float32) for name in expected}
 
 
-def _part(weights: Mapping[str, Floats], prefix: str) -> dict[str, Floats]:
+def _part(weights: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name[len(prefix) :]: array for name, array in weights.items() if name.startswith(prefix)}

@@ -109,7 +109,7 @@ class OnnxEngine:
                 self.added = AddedInputs(folder, weights, int8)
             self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
             self._model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, TypeError, ArithmeticError) as error:
             why = " ".join(str(error).split())
             raise UserError(f"{folder.path}: the weights do not fit recipe.yaml ({why}); restore the folder.") from None
 
