@@ -16,6 +16,7 @@ from rmreader.console import progress
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
+from rmreader.files import file_sha256
 from rmreader.learning.evaluate import in_order
 from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
