@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 # One thread per worker, before anything loads torch, and for the processes that tests start: tensors of a few numbers
 # are slower on several threads, and spinning threads stop a busy machine.
@@ -17,6 +19,8 @@ import psutil  # noqa: E402
 import pytest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--no-first-run"]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +50,16 @@ def still_there() -> Callable[[Sequence[psutil.Process]], list[psutil.Process]]:
         return left
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A real Chromium, one per process: its driver cannot be started twice."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if not path:
+        pytest.skip("no Chromium on this machine: install the package `chromium`")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()

@@ -70,7 +70,7 @@ def test_a_strictly_typed_program_sees_the_types(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", *words, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     notes = [line.split("Revealed type is ")[1] for line in done.stdout.splitlines() if "Revealed type" in line]
-    expected = ["list[rmreader.reading.answering.answers.Answer]", "Path", "float"]
+    expected = ["rmreader.reading.answering.answers.Answers", "Path", "float"]
     for note, wanted in zip(notes, [*expected, "rmreader.reading.answering.ensemble.Ensemble"], strict=True):
         assert wanted in note
     errors = [line for line in done.stdout.splitlines() if "error:" in line]

@@ -357,7 +357,7 @@ def test_processes_that_encode_do_not_outlive_the_one_they_work_for(
         from rmreader.data import encode
 
         def work(chunk):
-            print(os.getpid(), flush=True)
+            os.write(1, f"{os.getpid()}\\n".encode())  # in one piece, whoever else writes
             time.sleep(60)
 
         encode._CHUNK, encode._encode_chunk = 1, work

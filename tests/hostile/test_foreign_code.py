@@ -70,7 +70,9 @@ def test_training_runs_no_python_of_an_encoders(planted: tuple[Path, Path], tmp_
     rows = [{"id": "q", "question": "Who wrote it?", "answers": [{"text": "Ada", "answer_start": 0}]}]
     data, recipe = tmp_path / "data.json", tmp_path / "recipe.yaml"
     data.write_text(json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": rows}]}]}))
-    recipe.write_text(f"inputs: {{contextual: {folder}, contextual_mode: {mode}}}\ntraining: {{holdout: 0}}\n")
+    recipe.write_text(
+        f"inputs: {{contextual: {folder}, contextual_mode: {mode}}}\ntraining: {{holdout: 0, schedule: anneal}}\n"
+    )
     words = ["train", str(recipe), "--train", str(data), "--out", str(tmp_path / "out"), "--device", "cpu"]
     refused(words, trace)
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rmreader.learning.extras import Extras
 from safetensors.numpy import load_file, save_file
 from support import folders
 
 from rmreader.config import Inputs, NetworkConfig, Recipe
 from rmreader.errors import UserError
 from rmreader.learning.readerfolder import make_network, write_reader
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.contextual import tuned_encoder
 from rmreader.readers.folder import SHIPPED, open_folder
 from rmreader.readers.weights import TUNED, bert_shapes, network_shapes
@@ -42,10 +42,10 @@ PASSAGE = "The Denver Broncos defeated the Carolina Panthers 24–10 in Santa Cl
 def make(folder: Path, inputs: Inputs, **settings: Any) -> Path:
     network = NetworkConfig(**({"hidden": 8, "blocks": 2, "lstm": "plain"} | settings))
     recipe, lexicon = Recipe(inputs=inputs, network=network), Lexicon.build(tokenize(PASSAGE).words, inputs)
-    extras = Extras(inputs, torch.device("cpu"))
+    text_inputs = TextInputs(inputs, torch.device("cpu"))
     torch.manual_seed(3)
-    made = make_network(recipe, lexicon, extras.shape, extras.tuned)
-    write_reader(folder, made.state_dict(), lexicon, recipe, {}, {"made": "by a test"}, extras)
+    made = make_network(recipe, lexicon, text_inputs.shape, text_inputs.tuned)
+    write_reader(folder, made.state_dict(), lexicon, recipe, {}, {"made": "by a test"}, text_inputs)
     return folder
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rmreader.cli import app
 from rmreader.config import save_recipe
 from rmreader.learning.trainer import TrainResult, train
-from rmreader.readers.folder import find
+from rmreader.readers.folder import find, open_folder
 
 EVERYTHING = ("training.holdout=0", "training.schedule=anneal", "training.epochs=1")
 
@@ -90,17 +90,18 @@ def test_a_shipped_reader_is_started_from_by_its_name(
     import torch
 
     from rmreader.config import load_recipe
-    from rmreader.learning.readerfolder import read_reader
+    from rmreader.learning.readerfolder import read_weights
     from rmreader.learning.setup import prepare
 
     monkeypatch.chdir(tmp_path)
     words = ["training.init=small", *EVERYTHING, "training.precision=fp32"]
     recipe = load_recipe(find("small") / "recipe.yaml", words)
     setup = prepare(recipe, tiny.folder / "train.json", None, tmp_path / "run", False, "cpu", tiny.folder)
-    weights, lexicon, _, manifest = read_reader(find("small"))
+    reader = open_folder("small")
+    weights = read_weights(reader)
     assert all(torch.equal(tensor, weights[name]) for name, tensor in setup.network.state_dict().items())
-    assert setup.lexicon.fingerprint == lexicon.fingerprint
-    assert setup.temperature == manifest["temperature"]
+    assert setup.lexicon.fingerprint == reader.lexicon.fingerprint
+    assert setup.temperature == reader.temperature
     prepare(recipe, tiny.folder / "train.json", None, tmp_path / "run", True, "cpu", tiny.folder)  # knows it again
 
 

@@ -91,7 +91,7 @@ def test_stage_two_refuses_another_network(tiny: Any, tmp_path: Path) -> None:
     tiny.finished(tmp_path / "ml", "training.epochs=1")
     with pytest.raises(UserError, match="network and inputs it was trained with"):
         tiny.setup(tmp_path / "dcrl", f"training.init={tmp_path / 'ml'}", "network.hidden=4")
-    with pytest.raises(UserError, match="not a reader folder"):
+    with pytest.raises(UserError, match="not a reader's folder"):
         tiny.setup(tmp_path / "else", f"training.init={tmp_path}")
 
 

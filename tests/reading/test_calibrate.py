@@ -121,7 +121,9 @@ def test_held_out_articles_are_those_the_recipe_held_out(
     lexicon = Lexicon.load(folder)
     inputs = Inputs(vectors=str(folder / "vectors.safetensors"), character_size=3)
     for holdout, count in ((0.3, 3), (0.0, 0)):
-        recipe = Recipe(inputs=inputs, network=NetworkConfig(hidden=4), training=Training(holdout=holdout))
+        recipe = Recipe(
+            inputs=inputs, network=NetworkConfig(hidden=4), training=Training(holdout=holdout, schedule="anneal")
+        )
         made = tmp_path / f"reader{count}"
         write_reader(made, make_network(recipe, lexicon).state_dict(), lexicon, recipe, {}, {})
         if count:

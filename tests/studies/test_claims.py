@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -136,24 +135,18 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(w
 
 
 @pytest.mark.browser
-def test_the_page_opens_in_chromium_without_errors(whole: Path, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if not path:
-        pytest.skip("no Chromium on this machine: install the package `chromium`")
+def test_the_page_opens_in_chromium_without_errors(chromium: Any, whole: Path, tmp_path: Path) -> None:
     build(whole, tmp_path / "report")
     problems: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1180, "height": 900})
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda line: problems.append(line.text))
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or problems.append(request.url))
-        page.goto((tmp_path / "report" / "index.html").as_uri())
-        script = "all => all.map(one => [one.complete, one.naturalWidth, one.naturalHeight])"
-        sizes = page.eval_on_selector_all("img", script)
-        tables = page.locator("table").count()
-        browser.close()
+    page = chromium.new_page(viewport={"width": 1180, "height": 900})
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda line: problems.append(line.text))
+    page.on("request", lambda request: request.url.startswith(("file:", "data:")) or problems.append(request.url))
+    page.goto((tmp_path / "report" / "index.html").as_uri())
+    script = "all => all.map(one => [one.complete, one.naturalWidth, one.naturalHeight])"
+    sizes = page.eval_on_selector_all("img", script)
+    tables = page.locator("table").count()
+    page.close()
     assert problems == []
     assert len(sizes) == 5
     assert all(complete and width > 100 and height > 100 for complete, width, height in sizes)

@@ -33,7 +33,7 @@ from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
-from rmreader.readers.folder import MANIFEST, open_folder
+from rmreader.readers.folder import MANIFEST, open_folder, update
 from rmreader.reading.answering.calibrate import calibrate, rows_in
 from rmreader.version import __version__
 
@@ -132,6 +132,7 @@ def calibrate_best(setup: Setup) -> None:
     questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
     if init and len(questions) < _ENOUGH:
         say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
+        update(best, calibration={"inherited": init, "questions": len(questions)})
         return
     try:
         calibrate(best, questions, engine="torch")

@@ -180,7 +180,9 @@ def encoder_config(folder: Path) -> dict[str, Any]:
     for key, value in config.items():
         most = _MOST_LAYERS if "layers" in key else _MOST
         if isinstance(value, int | float) and abs(value) > most:
-            raise UserError(f"{path}: {key!r} is {shown(value)}, more than any encoder's {most:,}; fetch it again.")
+            raise UserError(
+                f"{path}: {key!r} is {shown(value)}, more than the {most:,} of any encoder; fetch it again."
+            )
     return config
 
 
