@@ -47,10 +47,12 @@ def ship(args: argparse.Namespace) -> None:
             average(sources, whole)
         else:
             shutil.copytree(sources[0], whole)
-        if "calibration" not in open_folder(whole).about:
-            calibrate(whole, questions_of(args.held_out))
         export.shrink(whole, small, "int8", "int8", args.held_out)
+        if "calibration" not in (about := open_folder(small)).about:  # by the very engine that ships
+            calibrate(small, questions_of(args.held_out, about.recipe.network.no_answer))
         scores = {called(args.dev): measured(small, args.dev)}
+        if about.recipe.network.no_answer:
+            scores["held-out articles"] = measured(small, args.held_out)
         scores |= {called(data): measured(small, data, "--adversarial") for data in args.adversarial}
         describe(small, scores, args)
         os.rename(small, args.out)
@@ -69,7 +71,7 @@ def measured(folder: Path, data: Path, *options: str) -> dict[str, float]:
     if done.returncode:
         raise UserError(f"{data}: could not be scored: {done.stderr.strip()}")
     found = json.loads(done.stdout)
-    return {name: found[name] for name in ("exact_match", "f1", "total", "ece") if name in found}
+    return {name: found[name] for name in ("exact_match", "f1", "total", "ece", "no_answer") if name in found}
 
 
 def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> None:

@@ -220,8 +220,10 @@ def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, 
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with bz2.open(path) if path.suffix == ".bz2" else open_bytes(path) as packed:
-            with io.TextIOWrapper(packed, encoding="utf-8") as file:
-                yield from file
+        with (
+            bz2.open(path) if path.suffix == ".bz2" else open_bytes(path) as packed,
+            io.TextIOWrapper(packed, encoding="utf-8") as file,
+        ):
+            yield from file
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text ({error}); give UTF-8 prose, plain, .gz or .bz2.") from None
