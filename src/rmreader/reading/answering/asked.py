@@ -123,26 +123,25 @@ class Asked:
     def answers(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
         """The best answers, best first, none surer than the one before it.
 
-        None is given where the reader decides that there is none, unless ``always``; that counts as a truth that an
-        answer may miss, so the chance of it takes away from every confidence.
+        None is given where the reader decides that there is none. That is a truth that an answer may miss, so the
+        chance of it takes away from every confidence. With ``always`` it is taken for granted that there is an answer.
         """
         answers = Answers()
         if self.spans is None:
             return answers
+        given, there = True, 1.0  # the chance that there is an answer
         if self.decision is not None and self.log_odds is not None:
             answers.none = self.decision.chance(self.log_odds)
-            always = always or answers.none <= self.decision.threshold
-        else:
-            always = True
+            if not always:
+                given, there = answers.none <= self.decision.threshold, 1 - answers.none
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
         for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
-            sure = f1_to_expect(self.spans, start, end, self.temperature) * (1 - (answers.none or 0.0))
-            confidence = min(confidence, sure)
+            confidence = min(confidence, there * f1_to_expect(self.spans, start, end, self.temperature))
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
             sentence = sentence_around(passage, begin, stop)
             answer = Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence)
             answers.guess = answers.guess or answer
-            if not always or confidence < min_confidence:
+            if not given or confidence < min_confidence:
                 break
             answers.append(answer)
         return answers

@@ -39,7 +39,8 @@ class Calibration:
 def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
     """The temperature under which the confidences of the best answers have the lowest log loss against their F1.
 
-    A question without an answer, to a reader that can say so, is one whose best answer has an F1 of 0.
+    Where the reader can tell that there is no answer, the confidence is the product of two chances, each fitted on what
+    it is about: that there is an answer, on all questions, and the F1 to expect if there is, on those with an answer.
     """
     sure: list[Callable[[float], float]] = []
     right, odds, none = list[float](), list[float](), list[bool]()
@@ -52,13 +53,17 @@ def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
     if not right or all(none):
         raise UserError("calibration needs questions with answers, and there are none.")
     decision = _decided(odds, none, right) if reader.decision is not None and any(none) else reader.decision
-    chances = np.array([decision.chance(log_odds) for log_odds in odds]) if decision is not None else 0.0
+    there = np.array([1 - decision.chance(one) if decision is not None else 1.0 for one in odds])
+    answered = np.flatnonzero(~np.array(none)).tolist()
 
     def confidences(temperature: float) -> NDArray[np.float64]:
-        return np.array([confidence(temperature) for confidence in sure]) * (1 - chances)
+        return np.array([confidence(temperature) for confidence in sure])
 
-    temperature = fit_temperature(confidences, right)
-    before, after = (expected_calibration_error(confidences(t), right) for t in (1.0, temperature))
+    def if_answered(temperature: float) -> NDArray[np.float64]:
+        return np.array([sure[k](temperature) for k in answered])
+
+    temperature = fit_temperature(if_answered, [right[k] for k in answered])
+    before, after = (expected_calibration_error(there * confidences(t), right) for t in (1.0, temperature))
     return Calibration(temperature, before, after, len(right), decision)
 
 

@@ -37,13 +37,13 @@ def evaluate(reader: Reader, dataset: Dataset, min_confidence: float = 0.0, adve
         texts[row.id] = ""
         none = answers.none if answers.none is not None else float(not answers)
         for answer in answers:
-            sure.append(answer.confidence)
+            sure.append(answer.confidence * ((1 - none) if able else 1.0))
             overlap.append(f1(answer.text, row.references))
             exact.append(exact_match(answer.text, row.references))
             chances.append(none)
             has.append(bool(row.references))
             given = reader.decision is None or not able or none <= reader.decision.threshold
-            if given and answer.confidence >= min_confidence:
+            if given and sure[-1] >= min_confidence:
                 texts[row.id] = answer.text
     result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
     error, error_exact = (expected_calibration_error(sure, right) for right in (overlap, exact))
