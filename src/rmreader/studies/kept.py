@@ -1,6 +1,6 @@
 """What is kept of a study: one line of JSON for each training, ensemble or table, which reports are made of again.
 
-docs/studies.md says what a line holds.
+log/claims/README.md says what a line holds.
 """
 
 from __future__ import annotations
