@@ -87,7 +87,7 @@ def interleaved(calls: dict[str, Callable[[int], object]], rounds: int, each: in
 
 
 def show(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A Markdown table, as docs/reading.md keeps it."""
+    """A Markdown table, as log/2026-11-15-reading-speed.md keeps it."""
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header))
     for row in rows:

@@ -1,4 +1,4 @@
-"""Reading on the CPU as a person meets it: latency of ``ask``, questions a second of ``predict``, cold start, memory.
+"""Reading on the CPU as a person meets it: latency of ``ask``, questions per second of ``predict``, cold start, memory.
 
     python benchmarks/ask.py [--model small] [--data dev-v1.1.json.gz] [--words 150] [--count 300]
 

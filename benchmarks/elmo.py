@@ -80,7 +80,7 @@ def flops(words: int, distinct: int) -> float:
 
 
 def speed_of(device: torch.device) -> float:
-    """Floating-point operations a second in one large float32 matrix product."""
+    """Floating-point operations per second in one large float32 matrix product."""
     size = 8192 if device.type == "cuda" else 1024
     a, b = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
     return 2.0 * size**3 / timed(lambda: a @ b, device, 3)

@@ -132,7 +132,7 @@ def run_batch(session: Any, feeds: dict[str, Any], size: int) -> int:
 
 
 def throughput(call: Callable[[], int], threads: int, seconds: float = 3.0) -> float:
-    """Questions a second of one-threaded calls side by side; each gives the number it answered."""
+    """Questions per second of one-threaded calls side by side; each gives the number it answered."""
     done = [0] * threads
     began = time.perf_counter()
 

@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:  # --help needs none of them
     missing = error.name
 
 RATE, BANDWIDTH = 788e12, 4.3e12  # bf16 FLOP/s and bytes/s of an H200, as measured through PyTorch
-STEP = 0.5e-6  # a step of the walk as estimated from the machine code: see docs/performance.md
+STEP = 0.5e-6  # a step of the walk as estimated from the machine code: see log/2026-11-15-gpu.md
 DEVICE = "cuda"
 TOLERANCE = {"fp32": 1e-5, "bf16": 1e-2}
 NAMES = ("output", "final", "d_x", "d_weight_ih", "d_weight_hh", "d_bias")
@@ -187,7 +187,7 @@ def act(run: Callable[..., Any], tensors: list[Tensor], lengths: Tensor, back: b
 
 
 def peak(act: Callable[[], object]) -> float:
-    """MiB that an act allocates at most beyond what stood before it."""
+    """MiB that an act allocates at most beyond what was there before it."""
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -21,7 +21,7 @@ from _reader import show, texts
 
 
 def training(data: Path, device: str, batch: int, steps: int, folder: Path) -> tuple[object, ...]:
-    """Questions a second of the whole training step, the first two steps left out."""
+    """Questions per second of the whole training step, the first two steps left out."""
     import torch
 
     from rmreader.config import recipe_from

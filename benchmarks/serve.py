@@ -93,7 +93,7 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Answers a second."""
+        """Answers per second."""
         return self.statuses[200] / self.wall
 
     def quantile(self, q: float) -> float:
@@ -187,7 +187,7 @@ def for_seconds(seconds: float) -> Callable[[int], bool]:
 
 
 def engine(reader: Any, pairs: list[Pair], seconds: float) -> tuple[float, float]:
-    """Questions a second of the reader in this process, without any server; and milliseconds of CPU for each."""
+    """Questions per second of the reader in this process, without any server; and milliseconds of CPU for each."""
     done, began, cpu = 0, time.perf_counter(), time.process_time()
     while (spent := time.perf_counter() - began) < seconds:
         done += sum(1 for _ in reader.ask_many(pairs[:128], batch_size=32))
@@ -195,7 +195,7 @@ def engine(reader: Any, pairs: list[Pair], seconds: float) -> tuple[float, float
 
 
 def throughput(name: str, pairs: list[Pair], seconds: float) -> dict[str, Any]:
-    """Answers a second at 1, 8 and 64 clients; at 64 in turns with the engine alone, as other work may come and go."""
+    """Answers per second at 1, 8 and 64 clients; at 64 in turns with the engine alone, as other work comes and goes."""
     from rmreader.reading.answering.reader import Reader
 
     reader, messages = Reader.load(name), [request(pair) for pair in pairs[:128]]

@@ -4,10 +4,11 @@
     python scripts/build_vectors.py --words train-v1.1.json.gz --out src/rmreader/readers/vectors/pieces.safetensors
 
 A piece's row is what the encoder makes of it on average: its states in the given layers over a sample of the texts of
-the file, standardised and joined (a piece that stands alone counts as two more occurrences, so that rare ones have a
-row too). With ``--layers embeddings`` it is the plain word-embedding matrix, which reads worse (docs/results.md). The
-rows are then centred, rotated onto their principal axes, cut to the first dimensions, scaled by one factor so that the
-words of the file have the wanted size, and kept as int8 with a scale each. Ten minutes on two cores.
+the file, standardised and joined (a piece read alone counts as two more occurrences, so that rare ones have a
+row too). With ``--layers embeddings`` it is the plain word-embedding matrix, which reads worse
+(log/2026-11-15-results.md). The rows are then centred, rotated onto their principal axes, cut to the first dimensions,
+scaled by one factor so that the words of the file have the wanted size, and kept as int8 with a scale each. Ten minutes
+on two cores.
 """
 
 from __future__ import annotations

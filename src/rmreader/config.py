@@ -66,7 +66,7 @@ class Inputs:
     max_characters: Count = 16
     """Longer words are read up to this many characters."""
     exact_match: bool = True
-    """One binary feature: does the word also stand in the other text, ignoring case?"""
+    """One binary feature: is the word also in the other text, ignoring case?"""
     tags: str = ""
     """Part-of-speech and entity tags: empty for none, or the name or folder of a spaCy pipeline."""
     tag_size: Count = 16
@@ -74,13 +74,13 @@ class Inputs:
     contextual: str = ""
     """Contextual vectors: empty for none, 'elmo:FOLDER', or a Hugging Face encoder's folder or name."""
     contextual_mode: Literal["frozen", "tuned"] = "frozen"
-    """A scalar mix of all layers of an encoder that is 'frozen' (run once a text) or 'tuned', at a rate of its own."""
+    """A scalar mix of all layers of an encoder that is 'frozen' (run once per text) or 'tuned', at its own rate."""
     contextual_pairing: Literal["apart", "together"] = "apart"
     """Question and passage encoded each alone, or as one pair so that the encoder itself compares them."""
     contextual_layer_dropout: Share = 0.0
     """Chance that a layer is left out in a training step: of the mix and, if tuned, on the way up too."""
     contextual_cache: Literal["disk", "memory", "none"] = "disk"
-    """Frozen contextual vectors: computed once and kept on disk, once a run and kept in memory, or for every batch."""
+    """Frozen contextual vectors: computed once and kept on disk, once per run and kept in memory, or per batch."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class NetworkConfig:
     no_answer: bool = False
     """A no-answer logit beside the pointers, in one softmax with all spans (Hu et al., AAAI 2019); off is the paper."""
     dropout: Share = 0.3
-    """Variational dropout: one mask a sequence, on the input of every LSTM and attention."""
+    """Variational dropout: one mask per sequence, on the input of every LSTM and attention."""
     lstm: Literal["auto", "plain", "fused"] = "auto"
     """LSTM kernel: 'fused' needs a GPU and Triton; 'auto' takes it where it is there."""
 
@@ -126,7 +126,7 @@ class Training:
     epochs: Positive = 20.0
     """Passes over the training questions."""
     batch_size: Count = 48
-    """Questions a step."""
+    """Questions per step."""
     rate: Positive = 8e-4
     """Initial learning rate of Adam."""
     contextual_rate: NonNegative = 5e-5

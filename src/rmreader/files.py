@@ -51,7 +51,7 @@ def folder_to_write(out: Path, *inputs: Path) -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears when it is whole and on the disk; an error names it, not what stands in for it."""
+    """Write a file that appears when it is whole and on the disk; an error names it, not its temporary place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

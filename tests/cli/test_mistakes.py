@@ -25,7 +25,7 @@ def refused(*words: object, status: int = 1) -> str:
     if status == 1:
         assert done.stderr.startswith("error: ")
         assert done.stderr.count("\n") == 1
-    return " ".join(done.stderr.replace("│", " ").split())  # usage errors stand in a box
+    return " ".join(done.stderr.replace("│", " ").split())  # usage errors are in a box
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ QUOTED = re.compile(r"`([^`\n]+)`")
 
 
 def places() -> list[tuple[str, str | None]]:
-    """(file, name) for every file quoted, and for every bare name quoted behind it on the same line."""
+    """(file, name) for every file quoted, and for every bare name quoted after it on the same line."""
     found: list[tuple[str, str | None]] = []
     for line in PAGE.splitlines():
         file = None

@@ -110,7 +110,7 @@ def test_bad_rows_are_named_and_the_good_ones_kept(tmp_path: Path) -> None:
         "line 4: 'question' is no text but int",
         "line 5: 'question' is empty",
         "line 6: 'passage' or 'context' is missing",
-        "line 8: its id, 'a', stood in an earlier row",
+        "line 8: its id, 'a', is that of an earlier row",
     ]
     assert "line 2: not valid JSON" in said[0]
 
@@ -226,7 +226,7 @@ def test_a_row_without_an_id_pushes_no_other_out(tmp_path: Path) -> None:
     assert [str(row).split(": ", 1)[1] for row in found[5:]] == [
         "line 6: 'id' is neither text nor number but list",
         "line 7: 'id' is neither text nor number but bool",
-        "line 8: its id, '1', stood in an earlier row",
+        "line 8: its id, '1', is that of an earlier row",
     ]
 
 

@@ -83,12 +83,12 @@ def recipe_file(tiny: Tiny) -> Path:
 
 @pytest.fixture(scope="session")
 def adversarial_file(tiny: Tiny) -> Path:
-    """The dev questions, half of them with an attacked variant behind each."""
+    """The dev questions, half of them with an attacked variant after each."""
     tree = json.loads(tiny.dev.read_text(encoding="utf-8"))
     for article in tree["data"]:
         for paragraph in list(article["paragraphs"]):
             for question in paragraph["qas"]:
-                question["id"] = question["id"].replace("-", "_")  # what stands before - is the original
+                question["id"] = question["id"].replace("-", "_")  # what is before - is the original
             attacked = paragraph["qas"][::2]
             rows = [{**question, "id": question["id"] + "-attack"} for question in attacked]
             context = paragraph["context"] + " In Nowhere, Nobody made nothing."

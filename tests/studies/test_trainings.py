@@ -101,7 +101,7 @@ def test_a_finished_training_is_not_done_again_and_a_missing_one_is(rl: tuple[li
     manifest = out / "runs" / "dcrl-seed-1" / "best" / "reader.json"
     about = json.loads(manifest.read_text(encoding="utf-8"))
     fitted = about.pop("calibration")
-    manifest.write_text(json.dumps(about), encoding="utf-8")  # as if killed behind its end
+    manifest.write_text(json.dumps(about), encoding="utf-8")  # as if killed after its end
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
     after = stamps(out)

@@ -54,7 +54,7 @@ class Buckets:
 def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tuple[Ints, Ints]:
     """First token and number of tokens that ``assemble`` takes of each question's passage.
 
-    A passage longer than ``max_context`` is cut to a window that holds the answer. Where the answer stands in it
+    A passage longer than ``max_context`` is cut to a window that holds the answer. Where the answer is in it
     must tell nothing, so the window is drawn by the question's row, the same each time, from all that hold it.
     """
     lengths = encoded.context_lengths[index].astype(np.int64)

@@ -23,7 +23,7 @@ from rmreader.text.tags import Tagger
 
 @dataclass(frozen=True)
 class Tagged:
-    """One row of ids, part of speech and entity, for each token of an encoded file; row 0 stands for padding."""
+    """One row of ids, part of speech and entity, for each token of an encoded file; row 0 is padding."""
 
     contexts: NDArray[np.uint8]  # [1 + tokens, 2]
     questions: NDArray[np.uint8]
@@ -55,7 +55,7 @@ def token_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows, in arrays such as ``Tagged``'s, of the tokens of some questions [B, n] and of their passages [B, m].
 
-    Of the passages, ``lengths`` tokens from token ``begin`` on. Row 0, padding, is behind the end of every text.
+    Of the passages, ``lengths`` tokens from token ``begin`` on. Row 0, padding, is after the end of every text.
     """
     first = encoded.arrays["question_bounds"][encoded.rows[index]]
     question = _runs(first, encoded.question_lengths[index], n)

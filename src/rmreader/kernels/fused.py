@@ -55,7 +55,7 @@ def fused_final(
     precision: str = "fp32",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """``lstm.final_states`` by the fused kernels; rows behind the last sequence may hold any finite number."""
+    """``lstm.final_states`` by the fused kernels; rows after the last sequence may hold any finite number."""
     return _run([x], lengths, (weight_ih, weight_hh, bias), precision, mask, Variant(), owners)[1]
 
 
@@ -123,7 +123,7 @@ def _launch(kernel: Any, batch: int, hidden: int, low: bool, variant: Variant, *
 
 
 def _move(source: Tensor, mask: Tensor | None, target: Tensor, steps: int, owners: Tensor | None) -> None:
-    """Rows of steps times their mask from one width to another: a wider target gets a 1 behind them, then zeros."""
+    """Rows of steps times their mask from one width to another: a wider target gets a 1 after them, then zeros."""
     (rows, wide), width = source.shape, target.shape[1]
     drop, owner = source if mask is None else mask, source if owners is None else owners
     tile = {"ROWS": 16, "COLUMNS": min(128, triton.next_power_of_2(width))}

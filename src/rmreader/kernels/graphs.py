@@ -41,7 +41,7 @@ class Graphed:
         captured = self._graphs.pop(shapes, None) or self._capture(batch)
         if captured is None:
             return self.step(batch)
-        self._graphs[shapes] = captured  # the most recently used stands last
+        self._graphs[shapes] = captured  # the most recently used is last
         if len(self._graphs) > self.limit:
             self._graphs.popitem(last=False)
         return captured.replay(tensors)

@@ -31,7 +31,7 @@ def bilstm(
 ) -> tuple[Tensor, Tensor]:
     """Run x [B,T,D] through both directions; returns (output [B,T,2H], final [B,2H]) in the weights' type.
 
-    x may be given in parts, as they stand side by side: the fused kernel makes neither the whole nor a gradient that no
+    x may be given in parts, as they lie side by side: the fused kernel makes neither the whole nor a gradient that no
     part needs.
     ``lengths`` [B] are at least 1 and at most T. Weights are [2,4H,D], [2,4H,H], [2,4H], gates in the order i, f, g, o.
     Direction 1 starts at each sequence's true last step. Outputs at padded steps are exactly 0; ``final`` is the
@@ -62,9 +62,9 @@ def final_states(
     precision: Precision = "fp32",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """``final`` [B,2H] of ``bilstm`` for sequences without padding, one behind the other as the rows of x [N,D].
+    """``final`` [B,2H] of ``bilstm`` for sequences without padding, one after the other as the rows of x [N,D].
 
-    ``owners`` [N] tells the sequence of each row. N may be more than the sum of the lengths; behind it there may be any
+    ``owners`` [N] tells the sequence of each row. N may be more than the sum of the lengths; after it there may be any
     finite numbers. ``mask`` is [B,1,D].
     """
     obstacle = why_not_fused(x, weight_hh)

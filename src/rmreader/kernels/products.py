@@ -1,7 +1,7 @@
 """Whether a GPU's library multiplies rightly on the part of the GPU that this process may use.
 
 Under NVIDIA's MPS a process can be kept to a share of the multiprocessors. On an H200 with cuBLAS 13 many products of
-bfloat16 are then wrong, silently and by far, on some shares and on others not: docs/performance.md has which.
+bfloat16 are then wrong, silently and by far, on some shares and on others not: log/2026-11-15-gpu.md has which.
 """
 
 from __future__ import annotations

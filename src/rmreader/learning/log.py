@@ -18,7 +18,7 @@ Show = Callable[[int, str], None]
 
 
 class Log:
-    """Events appended to a JSONL file, one object a line, and to TensorBoard if asked."""
+    """Events appended to a JSONL file, one object per line, and to TensorBoard if asked."""
 
     def __init__(self, path: Path, tensorboard: bool = False) -> None:
         self.path = path
@@ -68,7 +68,7 @@ def rewind(path: Path, last: Mapping[str, int]) -> None:
 
 @contextmanager
 def live(total: int) -> Iterator[Show]:
-    """A progress bar over ``total`` steps with a text behind it; silent where stderr is no terminal."""
+    """A progress bar over ``total`` steps with a text after it; silent where stderr is no terminal."""
     done = 0
     with progress("training", total, transient=False) as advance:
 

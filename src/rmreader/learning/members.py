@@ -29,7 +29,7 @@ from rmreader.kernels.products import SHARE, ShareError
 from rmreader.learning.log import read_log
 
 _CONSOLE = "console.log"
-_MANY, _SHARE = 8, 12  # so many members at once have each at most so much of the GPU, in %; docs/performance.md
+_MANY, _SHARE = 8, 12  # so many members at once have each at most so much of the GPU, in %; log/2026-11-15-gpu.md
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Pieces:
     first: NDArray[np.int64]  # [T+1]: the first piece of each token, and where the pieces end
     sums: NDArray[np.uint64]  # [P+1]: S at the beginning of each piece, and at the end
     powers: NDArray[np.uint64]  # [P+1]: base^b there
-    fresh: NDArray[np.bool_]  # [P+1]: white space stands before this piece
+    fresh: NDArray[np.bool_]  # [P+1]: there is white space before this piece
     run: NDArray[np.int64]  # [P+1, 2]: first and last piece of its run of \w; last < first where it is a symbol
 
 
@@ -94,7 +94,7 @@ class Rewards:
     run: Tensor
     reference_at: Tensor  # int [questions+1]: where the reference words of a question begin
     reference_hash: Tensor  # int [words]: every distinct word of every reference
-    reference_count: Tensor  # int [words]: how often it stands in the reference
+    reference_count: Tensor  # int [words]: how often it is in the reference
     reference_number: Tensor  # int [words]: which of the question's references
     reference_length: Tensor  # int [questions, references]: words of each; 0 where there is none
     articles: Tensor  # int [3]

@@ -178,7 +178,7 @@ class Elmo(nn.Module):
         """characters [W, c] of distinct words, words [B, T] rows of them, lengths [B] -> [B, T, layers, size].
 
         Every text is read between its two sentence markers. Stateless unless a state is passed (and kept): then the
-        LSTMs, both directions, start where they stood after the text before.
+        LSTMs, both directions, start where they were after the text before.
         """
         size, steps = words.shape
         markers = torch.from_numpy(character_ids(list(MARKERS), characters.shape[1])).to(characters)

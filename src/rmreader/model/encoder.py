@@ -41,7 +41,7 @@ class Sizes:
 def exact_match(
     question: Tensor, context: Tensor, question_mask: Tensor, context_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Which words also stand in the other text: keys [B, n] and [B, m] -> bool [B, n] and [B, m]."""
+    """Which words are also in the other text: keys [B, n] and [B, m] -> bool [B, n] and [B, m]."""
     same = (question[:, :, None] == context[:, None, :]) & question_mask[:, :, None] & context_mask[:, None, :]
     return same.any(dim=2), same.any(dim=1)
 
@@ -51,7 +51,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: NetworkConfig, inputs: Inputs, sizes: Sizes) -> None:
         super().__init__()
-        # words without a known vector have a trained one, Gaussian at first; row 0 stands for none and stays zero
+        # words without a known vector have a trained one, Gaussian at first; row 0 is for none and stays zero
         self.words = nn.Embedding(sizes.trainable, sizes.vectors, padding_idx=0) if sizes.trainable > 1 else None
         if self.words is not None:
             with torch.no_grad():
@@ -92,11 +92,11 @@ class Encoder(nn.Module):
         return V, U
 
     def _words(self, batch: Batch[Tensor]) -> list[Tensor]:
-        """What is the same wherever a word stands, each [W, …]: its vector and its character states."""
+        """What is the same wherever a word is, each [W, …]: its vector and its character states."""
         words = _given(batch.words)
         if self.words is None:
             vectors = words.vectors.to(product_type(self.lstm.weight_ih))
-        else:  # in full precision, since the gradients of all places where a word stands are added up
+        else:  # in full precision, since the gradients of all places of a word are added up
             vectors = words.vectors.to(self.lstm.weight_ih.dtype) + self.words(words.trainable)
         if self.characters is None:
             return [vectors]

@@ -39,7 +39,7 @@ class BiLSTM(nn.Module):
         return bilstm(x, lengths, *weights, self.kernel, precision, mask)
 
     def final(self, x: Tensor, owners: Tensor, lengths: Tensor) -> Tensor:
-        """The two final states [B, 2H] for the rows x [N, D] of sequences without padding, one behind the other."""
+        """The two final states [B, 2H] for the rows x [N, D] of sequences without padding, one after the other."""
         precision: Precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
         weights = self.weight_ih, self.weight_hh, self.bias
         mask = self.drop.mask(x, len(lengths), self.weight_ih.shape[2])

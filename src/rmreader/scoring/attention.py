@@ -59,7 +59,7 @@ def redundancy(rounds: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) ->
 def deficiency(members: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
     """KL(mean of the ensemble's attentions ‖ member) for each member, one value an example; lower is less deficient.
 
-    ``members`` hold the same round's logits from each network; the mean stands for the true attention E*.
+    ``members`` hold the same round's logits from each network; the mean is taken for the true attention E*.
     """
     logs = [log_attention(logits, rows) for logits in members]
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Does a confidence mean what it says? Reliability bins, calibration error, and the temperature that mends it."""
+"""Does a confidence mean what it says? Reliability bins, calibration error, and the temperature that corrects it."""
 
 from __future__ import annotations
 

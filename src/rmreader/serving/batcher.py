@@ -205,7 +205,7 @@ class Batcher:
                 loop.call_soon_threadsafe(settle, job.future, result)
 
     async def _join(self, reading: list[Job], top: int) -> list[Job]:
-        """What may join those being read, so that the reader need not stand still between batches."""
+        """What may join those being read, so that the reader need not wait between batches."""
         count = self.settings.batch - len(reading)
         tokens = self.settings.batch_tokens - sum(job.size for job in reading)
         ahead = self.pending[: max(1, count)]
@@ -243,7 +243,7 @@ class Batcher:
 
 
 def take(pending: list[Job], count: int, tokens: int) -> list[Job]:
-    """Remove the next batch, in order; within it the short come first, and like stands beside like."""
+    """Remove the next batch, in order; within it the short come first, and like is beside like."""
     size = 0
     for place, job in enumerate(pending):
         size += job.size

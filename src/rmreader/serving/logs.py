@@ -25,7 +25,7 @@ log = logging.getLogger("rmreader.serving")
 
 
 class Lines(logging.Formatter):
-    """Formats a record as one line of JSON; fields given as ``extra={"fields": {...}}`` stand beside the event."""
+    """Formats a record as one line of JSON; fields given as ``extra={"fields": {...}}`` are beside the event."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""

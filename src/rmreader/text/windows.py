@@ -21,7 +21,7 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Layout:
-    """The sequences of a batch and where its words stand in them; the names are those of ``Batch``.
+    """The sequences of a batch and where its words are in them; the names are those of ``Batch``.
 
     Row k is the (first) window of example k; further windows come after row B. ``question_pieces`` and
     ``context_pieces`` count through the flattened rows, row · s + column, of ``pieces``; those of the question through
@@ -205,7 +205,7 @@ def _fill(
 
 
 def _places(split: list[list[_Window]], bases: dict[_Window, int], width: int, size: int) -> Ints:
-    """[B, width]: where each word's first piece stands. Padding is spread over all places, so that the gradients of a
+    """[B, width]: where each word's first piece is. Padding is spread over all places, so that the gradients of a
     gather do not queue up at one of them."""
     places = (np.arange(len(split) * width, dtype=np.int64) % size).reshape(len(split), width)
     for row, group in zip(places, split, strict=True):

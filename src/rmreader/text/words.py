@@ -1,4 +1,4 @@
-"""Everything the network is told about a word that does not depend on where the word stands."""
+"""Everything the network is told about a word that does not depend on where the word is."""
 
 from __future__ import annotations
 

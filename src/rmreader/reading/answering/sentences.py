@@ -7,7 +7,7 @@ import re
 _FAR = 1000  # characters looked at on either side: a longer sentence is cut at a space
 
 # A sentence ends at a line break (of a text broken into lines: where no small letter follows), or at . ! ? with what
-# closes behind it, before a space and what may begin another. A run of dots is looked at once, not from each of them.
+# closes after it, before a space and what may begin another. A run of dots is looked at once, not from each of them.
 # That every match begins with one of a few characters makes the search fast.
 _STOP = re.compile(
     r"[\n。！？.!?…](?:(?<=\n)\s*|(?<=[。！？])[”’»)\]」』]*"
@@ -18,7 +18,7 @@ _ABBREVIATIONS |= {"sen", "sgt", "st", "vs"}
 
 
 def sentence_around(text: str, start: int, end: int) -> str:
-    """The sentence (or sentences) that text[start:end] stands in, without the space around."""
+    """The sentence (or sentences) that text[start:end] is in, without the space around."""
     low, high = max(0, start - _FAR), min(len(text), end + _FAR)
     left, right = low, high
     for match in _STOP.finditer(text, low, high):

@@ -86,7 +86,7 @@ def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
                 given = _numbers(trees(source, choose), columns) if given is None else given
                 id = f"{what} {number}" if str(number) in given else str(number)
             if id in seen:
-                raise ValueError(f"its id, {short(id)}, stood in an earlier row")
+                raise ValueError(f"its id, {short(id)}, is that of an earlier row")
             row = Row(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
         except ValueError as error:
             yield BadRow(place, str(error))

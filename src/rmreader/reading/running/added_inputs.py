@@ -57,7 +57,7 @@ class AddedInputs:
     def join(
         self, texts: tuple[Sequence[str], Sequence[str]], known: tuple[Floats, Floats], threads: int = 1
     ) -> tuple[Floats, Floats]:
-        """The words' inputs [n, width] and [m, width] with these behind them."""
+        """The words' inputs [n, width] and [m, width] with these after them."""
         parts: list[list[Any]] = [[known[0]], [known[1]]]
         if self.tagger is not None:
             with self._tagging:
@@ -92,7 +92,7 @@ class BertEncoder:
         return query[laid.question_pieces[0]], main[laid.context_pieces[0]]
 
     def lay_out(self, question: Sequence[str], context: Sequence[str]) -> Layout:
-        """The sequences that are read, and where the words stand in them."""
+        """The sequences that are read, and where the words are in them."""
         numbers = {word: row for row, word in enumerate(dict.fromkeys([*question, *context]), start=1)}
         rows = [np.array([numbers[word] for word in text]) for text in (question, context)]
         return lay_out(self.pieces, self.pieces.table(list(numbers)), [rows[0]], [rows[1]], self.pairing)

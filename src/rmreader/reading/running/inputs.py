@@ -1,5 +1,5 @@
 """Words to input vectors, without torch: what the network is told about a word that does not depend on where it
-stands is computed once and kept, the character BiLSTM's states above all."""
+is, is computed once and kept, the character BiLSTM's states above all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float32]
 
 
 class WordInputs:
-    """The table of recent words: [vector; character states; exact match], the last one filled in where they stand."""
+    """The table of recent words: [vector; character states; exact match], the last one filled in at their places."""
 
     def __init__(self, lexicon: Lexicon, weights: Weights, inputs: Inputs, capacity: int = CAPACITY) -> None:
         self.lexicon, self.inputs, self.capacity = lexicon, inputs, capacity

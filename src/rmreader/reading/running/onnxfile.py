@@ -21,7 +21,7 @@ _TYPES = {
 }  # TensorProto.DataType
 FLOAT, HALF = _TYPES["float32"], _TYPES["float16"]
 
-Shape = tuple[str | int, ...]  # a name stands for a size that varies
+Shape = tuple[str | int, ...]  # a name is a size that varies
 
 
 class Graph:
@@ -54,7 +54,7 @@ class Graph:
         return name
 
     def op(self, kind: str, *inputs: str | NDArray[Any], domain: str = "", **attributes: Any) -> str:
-        """A node with one output; arrays among the inputs become constants. ``""`` stands for an absent input."""
+        """A node with one output; arrays among the inputs become constants. ``""`` is an absent input."""
         return self.ops(kind, 1, *inputs, domain=domain, **attributes)[0]
 
     def ops(

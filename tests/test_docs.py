@@ -1,0 +1,134 @@
+"""The guide and the notebook: links lead somewhere, the walks are the code's, quoted errors are in it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.tiny_run import write_data
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src" / "rmreader"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "log").rglob("*.md"))]
+MADE = {"api.md", "reproduction.md"}  # by scripts, from the code and from log/claims
+ROOMS = [
+    *("text", "data", "scoring", "readers", "reading/running", "reading/answering", "reading/files"),
+    *("kernels", "model", "learning", "serving", "studies", "cli"),
+]
+TRACE = """
+import sys, threading
+called = set()
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_name != "<module>" and code.co_flags & 2:  # a function, not the body of a class
+        called.add(code.co_filename)
+from rmreader.cli import main
+threading.setprofile(note)
+sys.setprofile(note)
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+finally:
+    sys.setprofile(None)
+imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())} - {None}
+print("\\nTRACE", *sorted(called), "IMPORTED", *sorted(imported), sep="\\n")
+"""
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page that a link can name, as GitHub makes them of its headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: no heading for {link}"
+
+
+def test_the_guide_keeps_to_900_lines() -> None:
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE]
+    assert sum(len(page.read_text(encoding="utf-8").splitlines()) for page in pages) <= 900
+
+
+def walk(heading: str) -> list[tuple[str, str, str]]:
+    """(in or out, room, file) for every file of a walk in docs/house.md, in its order."""
+    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (in|out) \| `([\w/]+)` \| (.*) \|$", section, re.MULTILINE)
+    return [(way, room, f"{room}/{file}") for way, room, cell in rows for file in re.findall(r"`(\w+\.py)`", cell)]
+
+
+def traced(*arguments: str) -> tuple[set[str], set[str]]:
+    """The files in rooms whose functions a command called, and those that it imported."""
+    made = subprocess.run(
+        [sys.executable, "-c", TRACE, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    called, _, imported = made.stdout.partition("\nTRACE\n")[2].partition("IMPORTED\n")
+    both = []
+    for lines in (called, imported):
+        paths = (Path(line) for line in lines.splitlines())
+        names = {path.relative_to(SRC).as_posix() for path in paths if path.is_relative_to(SRC)}
+        both.append({name for name in names if "/" in name and not name.endswith("__init__.py")})
+    return both[0], both[1]
+
+
+def check_walk(steps: list[tuple[str, str, str]], called: set[str], imported: set[str]) -> None:
+    files = [file for _, _, file in steps]
+    assert len(files) == len(set(files)), "a file is there twice"
+    assert called <= set(files), f"not on the walk: {sorted(called - set(files))}"
+    assert set(files) <= imported, f"on the walk, but not used: {sorted(set(files) - imported)}"
+    inward = [ROOMS.index(room) for way, room, _ in steps if way == "in"]
+    outward = [ROOMS.index(room) for way, room, _ in steps if way == "out"]
+    assert [way for way, _, _ in steps] == ["in"] * len(inward) + ["out"] * len(outward)
+    assert inward == sorted(inward, reverse=True)
+    assert outward == sorted(outward)
+
+
+def test_the_walk_of_a_question() -> None:
+    passage = str(ROOT / "examples" / "passage.txt")
+    check_walk(walk("The walk of a question"), *traced("ask", "Who designed the lighthouse?", "--passage", passage))
+
+
+@pytest.mark.slow
+def test_the_walk_of_a_training_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMREADER_CACHE", str(tmp_path / "cache"))
+    write_data(tmp_path)
+    files = [f"--{name}={tmp_path / name}.json" for name in ("train", "dev")]
+    words = ["training.holdout=0.3", "training.warmup=0", *files, f"--out={tmp_path / 'run'}", "--device=cpu"]
+    check_walk(walk("The walk of a training file"), *traced("train", "tiny", *words))
+
+
+def test_every_error_that_the_guide_quotes_is_in_the_code() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^\| `(.*?)` \|", page, re.MULTILINE)
+    assert len(quoted) > 10
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SRC.rglob("*.py"))
+    texts = [
+        node.value
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    for sentence in quoted:
+        for part in (part.strip(" :;,.()") for part in sentence.split("…")):
+            assert any(part in text for text in texts), f"not in the code: {part!r} of {sentence!r}"
