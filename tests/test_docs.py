@@ -14,7 +14,7 @@ from support.tiny_run import write_data
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "rmreader"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "log").rglob("*.md"))]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "log").rglob("*.md")]
 MADE = {"api.md", "reproduction.md"}  # by scripts, from the code and from log/claims
 ROOMS = [
     *("text", "data", "scoring", "readers", "reading/running", "reading/answering", "reading/files"),
@@ -48,7 +48,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
