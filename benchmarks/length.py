@@ -58,7 +58,7 @@ def draw(points: list[tuple[int, float]], out: str) -> None:
     figure, axis = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
     axis.plot(*zip(*points, strict=True), marker="o", markersize=3)
     axis.axvline(400, color="grey", linewidth=0.8, linestyle=":")
-    axis.set(xlabel="tokens of passage", ylabel="ms a question", xlim=(0, None), ylim=(0, None))
+    axis.set(xlabel="tokens of passage", ylabel="ms per question", xlim=(0, None), ylim=(0, None))
     figure.savefig(out, dpi=150)
 
 

@@ -63,7 +63,7 @@ def main() -> None:
     print("Training")
     with tempfile.TemporaryDirectory() as folder:
         row = training(options.data, options.device, options.batch, options.steps, Path(folder))
-    show(("device", "threads", "batch", "ms a step", "questions/s"), [row])
+    show(("device", "threads", "batch", "ms per step", "questions/s"), [row])
 
 
 if __name__ == "__main__":

@@ -228,7 +228,7 @@ def throughput(name: str, pairs: list[Pair], seconds: float) -> dict[str, Any]:
     result["engine alone, a second"] = [round(rate, 1) for rate, _ in alone]
     result["64 clients, a second"] = [round(tally.rate, 1) for tally in turns[64]]
     result["64 clients / engine"] = [round(ratio, 3) for ratio in ratios]
-    result["CPU ms a question: engine, server"] = [
+    result["CPU ms per question: engine, server"] = [
         round(statistics.median(cost for _, cost in alone), 2), round(statistics.median(cpu), 2),
     ]  # fmt: skip
     result["holds"] = statistics.median(ratios) >= 0.8

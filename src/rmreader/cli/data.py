@@ -11,7 +11,7 @@ import typer
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note, show, table
 
-data = typer.Typer(help="Get data, and check it.", no_args_is_help=True)
+data = typer.Typer(help="Get data, check it, and make more of it.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 

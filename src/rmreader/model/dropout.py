@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class VariationalDropout(nn.Module):
-    """Dropout with one mask a sequence."""
+    """Dropout with one mask per sequence."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()

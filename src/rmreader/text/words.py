@@ -14,7 +14,7 @@ B = TypeVar("B")
 class Words(Generic[A]):
     """A table of W distinct words. Row 0 is padding: a zero vector, one padding character, key -1.
 
-    Texts refer to words by row, so the character encoder runs once for each distinct word, not once a token.
+    Texts refer to words by row, so the character encoder runs once for each distinct word, not once per token.
     """
 
     vectors: A  # float [W, dim]: the known vector; zeros where the word has none

@@ -17,7 +17,7 @@ from rmreader.reading.running.graph import Layers, Weights
 from rmreader.reading.running.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
-CAPACITY = 16_384  # words kept (28 MB at 421 numbers a word); when they are more, all are forgotten
+CAPACITY = 16_384  # words kept (28 MB at 421 numbers per word); when they are more, all are forgotten
 
 Floats = NDArray[np.float32]
 
