@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support.tiny_run import write_data
+
+from rmreader.reading.running.native import why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "rmreader"
@@ -58,6 +61,22 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), f"{page.name}: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name}: no heading for {link}"
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("$ make demo\n")[2].partition("\n$ make test")[0]
+    command = (ROOT / "Makefile").read_text(encoding="utf-8").partition("rmreader ask ")[2].partition("\n\n")[0]
+    made = subprocess.run(
+        [sys.executable, "-m", "rmreader", "ask", *shlex.split(command.replace("\\\n", " "))],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=True,
+    ).stdout
+    if why_not() is not None:  # read in float, which may round a confidence differently
+        shown, made = (re.sub(r"\(\d+%\)", "", text) for text in (shown, made))
+    assert made.strip() == shown.strip()
 
 
 def test_the_guide_keeps_to_900_lines() -> None:

@@ -32,7 +32,7 @@ from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
 from rmreader.text.windows import Padding, lay_out
 
-_SHAPES = Padding(pieces=32, least=1.2, windows=8)  # SQuAD has 1.08 of MiniLM's pieces per word: half as many shapes
+_SHAPES = Padding(pieces=32, least=1.2, windows=8)  # SQuAD has 1.08 of MiniLM's pieces a word: half as many shapes more
 
 
 class TextInputs:
