@@ -46,12 +46,12 @@ class Held:
     def __init__(self, reader: Any) -> None:
         self.reader, self.gate, self.began, self.batches = reader, threading.Event(), threading.Event(), []
 
-    def ask_many(self, pairs: Any, *, top: int = 1, batch_size: int = 32) -> Iterator[Any]:
+    def ask_many(self, pairs: Any, **options: Any) -> Iterator[Any]:
         pairs = list(pairs)
         self.began.set()
         assert self.gate.wait(60)
         self.batches.append(len(pairs))
-        return self.reader.ask_many(pairs, top=top, batch_size=batch_size)
+        return self.reader.ask_many(pairs, **options)
 
     def explain(self, question: str, passage: str) -> Any:
         assert self.gate.wait(60)

@@ -330,7 +330,7 @@ def test_504_past_the_deadline_and_the_question_is_dropped(start: Any, held: Any
 
 def test_500_for_a_reader_that_breaks_says_nothing_of_the_passage(start: Any, passage: str) -> None:
     class Broken:
-        def ask_many(self, pairs: Any, *, top: int, batch_size: int) -> Any:
+        def ask_many(self, pairs: Any, **options: Any) -> Any:
             raise KeyError(next(iter(pairs))[1])
 
     server = start(Broken())

@@ -79,11 +79,11 @@ def test_after_a_batch_its_askers_are_waited_for(held: Any, passage: str) -> Non
 
 def test_one_question_cannot_spoil_anothers_answer(reader: Any, passage: str, questions: list[str]) -> None:
     class Poisoned:
-        def ask_many(self, pairs: Any, *, top: int, batch_size: int) -> Iterator[Any]:
+        def ask_many(self, pairs: Any, **options: Any) -> Iterator[Any]:
             pairs = list(pairs)
             if any(question == "poison" for question, _ in pairs):
                 raise ZeroDivisionError
-            return reader.ask_many(pairs, top=top, batch_size=batch_size)
+            return reader.ask_many(pairs, **options)
 
     async def main() -> list[Any]:
         async with Batcher(Poisoned(), Settings()).running() as batcher:  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ class Lazy:
         self.reader, self.calls, self.most = reader, 0, 0
         self.sizes: list[int] = []
 
-    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, batch_size: int) -> Iterator[Any]:
+    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, **options: Any) -> Iterator[Any]:
         self.calls += 1
         ahead: list[tuple[str, str]] = []
         for pair in pairs:
@@ -224,7 +224,7 @@ class InParts:
     def __init__(self, reader: Any) -> None:
         self.reader, self.read, self.began, self.gate = reader, list[str](), threading.Event(), threading.Event()
 
-    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, batch_size: int) -> Iterator[Any]:
+    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, **options: Any) -> Iterator[Any]:
         for question, passage in pairs:
             self.read.append(question)
             yield self.reader.ask(question, passage, top=top)

@@ -119,10 +119,10 @@ class Endless:
     def __init__(self, reader: Any) -> None:
         self.reader, self.parts, self.began = reader, 0, threading.Event()
 
-    def ask_many(self, pairs: Any, *, top: int = 1, batch_size: int = 32) -> Iterator[Any]:
-        return self.reader.ask_many(pairs, top=top, batch_size=batch_size)
+    def ask_many(self, pairs: Any, **options: Any) -> Iterator[Any]:
+        return self.reader.ask_many(pairs, **options)
 
-    def ask_in_parts(self, question: str, passage: str, *, top: int = 1, portions: int = 8) -> Iterator[Any]:
+    def ask_in_parts(self, question: str, passage: str, **options: Any) -> Iterator[Any]:
         for _ in range(400):
             self.parts += 1
             self.began.set()

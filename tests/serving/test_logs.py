@@ -35,7 +35,7 @@ def test_a_request_leaves_one_line_with_its_id(
 
 def test_no_line_holds_what_was_asked(start: Any, until: Any, caplog: pytest.LogCaptureFixture) -> None:
     class Quoting:
-        def ask_many(self, pairs: Any, *, top: int, batch_size: int) -> Any:
+        def ask_many(self, pairs: Any, **options: Any) -> Any:
             raise ValueError(f"cannot read {list(pairs)}")
 
     word, server = "xylophonist", start(Quoting(), max_passage=500)

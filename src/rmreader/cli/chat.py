@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.read import MinConfidence, Model
+from rmreader.cli.read import Always, MinConfidence, Model
 from rmreader.errors import UserError
 from rmreader.files import cache_root
 
@@ -20,6 +20,7 @@ def chat(
     model: Model = "small",
     top: Annotated[int, typer.Option(min=1, max=100, help="How many answers to each question, best first.")] = 3,
     min_confidence: MinConfidence = 0.0,
+    always: Always = False,
 ) -> None:
     """Ask question after question about a passage; :help says what else can be typed."""
     from rich.console import Console
@@ -33,6 +34,6 @@ def chat(
     text = read_passage(passage)
     save = remember(cache_root() / "chat-history")
     try:
-        Chat(Reader.load(model), text, Console(highlight=False), top, min_confidence).run(input)
+        Chat(Reader.load(model), text, Console(highlight=False), top, min_confidence, always).run(input)
     finally:
         save()

@@ -70,7 +70,7 @@ def show_answers(question: str, answers: Answers, passage: str, files: Sequence[
         for text, sure, place, before, after in shown:
             typer.echo(f"  {text}  ({sure}){place}   {before}[{text}]{after}")
         if not answers:
-            typer.echo(f"  {_none(answers)}")
+            typer.echo(f"  {answers.doubt()}")
         return
     from rich.console import Console
     from rich.text import Text
@@ -81,15 +81,7 @@ def show_answers(question: str, answers: Answers, passage: str, files: Sequence[
         console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}{place}", "dim")))
         console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
     if not answers:
-        console.print(Text(f"  {_none(answers)}", style="yellow"))
-
-
-def _none(answers: Answers) -> str:
-    """What to say where no answer is given: how sure that is, and what the best guess would have been."""
-    if answers.none is None:
-        return "no answer"
-    guess = f"; the best guess: {one_line(answers.guess.text)}" if answers.guess is not None else ""
-    return f"not in this passage  ({answers.none:.0%} sure{guess})"
+        console.print(Text(f"  {answers.doubt()}", style="yellow"))
 
 
 def _around(answer: Answer, passage: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from rmreader.errors import UserError
+from rmreader.reading.files.written import doubt_of
 from rmreader.serving import wire
 from rmreader.serving.batcher import Batcher
 from rmreader.serving.gate import Gate, Headers, Route
@@ -17,7 +18,7 @@ from rmreader.serving.settings import Settings
 from rmreader.serving.wire import Refused, Response, invalid, pack, parse, refuse, reply, spell
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answer, Reader
+    from rmreader.reading.answering.reader import Answers, Reader
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -48,15 +49,14 @@ def calls(batcher: Batcher, settings: Settings) -> dict[str, Route]:
 
     async def answer(ask: wire.Ask) -> Response:
         check(ask, "max_passage", "max_question", "the most is")
-        (answers,) = await batcher.ask([(ask.question, ask.passage, ask.top)])
-        return reply(answered(answers, ask.min_confidence))
+        (answers,) = await batcher.ask([(ask.question, ask.passage, ask.top, ask.always)])
+        return reply(answered(answers, ask))
 
     async def answers(ask: wire.AskMany) -> Response:
         for place, item in enumerate(ask.items):
             check(item, "max_passage", "max_question", "the most is", f"items[{place}]: ")
-        found = await batcher.ask([(item.question, item.passage, item.top) for item in ask.items])
-        pairs = zip(found, ask.items, strict=True)
-        return reply({"items": [answered(answers, item.min_confidence) for answers, item in pairs]})
+        found = await batcher.ask([(item.question, item.passage, item.top, item.always) for item in ask.items])
+        return reply({"items": [answered(*pair) for pair in zip(found, ask.items, strict=True)]})
 
     async def explain(ask: wire.AskWhy) -> Response:
         check(ask, "max_explain", "max_explain_question", "attention is shown for up to")
@@ -116,11 +116,11 @@ def page(settings: Settings, name: str) -> dict[str, Route]:
     return {"/" if file == "index.html" else f"/{file}": route(file) for file in files}
 
 
-def answered(answers: list[Answer], min_confidence: float) -> dict[str, Any]:
+def answered(answers: Answers, ask: wire.Ask) -> dict[str, Any]:
     """The response to one question."""
-    kept = [
+    given = answers.at_least(ask.min_confidence)
+    spelled = [
         {name: getattr(answer, name) for name in ("text", "start", "end", "score", "confidence", "sentence")}
-        for answer in answers
-        if answer.confidence >= min_confidence
+        for answer in given
     ]
-    return {"answer": kept[0] if kept else None, "answers": kept}
+    return {"answer": spelled[0] if spelled else None, "answers": spelled, **doubt_of(given)}

@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from rmreader.reading.answering.answers import Answers
 from rmreader.serving.cost import weigh, weigh_attention, window_cost
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import Refused
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answer, Explanation, Reader
+    from rmreader.reading.answering.reader import Explanation, Reader
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged
@@ -54,6 +55,7 @@ class Job:
     finish: Callable[[Explanation], Any] | None  # set: explain, and run this on the result in the worker thread
     size: int  # tokens left to read; 0: skipped
     future: asyncio.Future[Any]
+    always: bool = False  # answers even where the reader decides that there is none
     turn: int = 0  # the round in which it is read, or its next part
     parts: Iterator[Any] | None = None  # of one that is read by itself, once begun
 
@@ -66,7 +68,8 @@ class Job:
         """Its reading by itself, in parts: a None after each but the last, and then the result."""
         if self.finish is None:
             portions = max(1, SLICE // window_cost(self.question))
-            yield from reader.ask_in_parts(self.question, self.passage, top=self.top, portions=portions)
+            options: dict[str, Any] = {"top": self.top, "always": self.always, "portions": portions}
+            yield from reader.ask_in_parts(self.question, self.passage, **options)
         else:
             explanation = reader.explain(self.question, self.passage)
             yield None  # writing it down takes as long again
@@ -132,18 +135,25 @@ class Batcher:
         if len(self.pending) + count > self.settings.queue or wait > RESERVE * deadline or late:
             raise Full(max(1, math.ceil(wait)))
 
-    async def ask(self, questions: Sequence[tuple[str, str, int]]) -> list[list[Answer]]:
-        """Answers to (question, passage, top) triples: all of them accepted, or none."""
-        return [list(answers) for answers in await self._results([self._job(*one, None) for one in questions])]
+    async def ask(self, questions: Sequence[tuple[str, str, int] | tuple[str, str, int, bool]]) -> list[Answers]:
+        """Answers to (question, passage, top) or (question, passage, top, always): all of them accepted, or none."""
+        return await self._results([self._job(*one) for one in questions])
 
     async def explain(self, question: str, passage: str, finish: Callable[[Explanation], Any]) -> Any:
         """``finish(explanation)``, both computed in the worker thread."""
-        return (await self._results([self._job(question, passage, 1, finish)]))[0]
+        return (await self._results([self._job(question, passage, 1, finish=finish)]))[0]
 
-    def _job(self, question: str, passage: str, top: int, finish: Callable[[Explanation], Any] | None) -> Job:
+    def _job(
+        self,
+        question: str,
+        passage: str,
+        top: int,
+        always: bool = False,
+        finish: Callable[[Explanation], Any] | None = None,
+    ) -> Job:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         size = (weigh if finish is None else weigh_attention)(question, passage)
-        return Job(question, passage, top, finish, size, future)
+        return Job(question, passage, top, finish, size, future, always)
 
     def _line_up(self, job: Job, spent: int = 0) -> None:
         """In the next round, or later where so much of the same call comes before it."""
@@ -271,7 +281,8 @@ def results(
 
 
 def read(reader: Reader, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]]) -> Iterator[Any]:
-    """Results of the jobs and of those that join. All share the longest ``top``; a shorter list is its beginning.
+    """Results of the jobs and of those that join. All share the longest ``top`` and are read ``always``, and each is
+    then given what it asked for: a shorter list is the beginning of a longer one.
 
     Questions that nobody waits for any more when their turn comes are skipped, with an empty list for a result.
     """
@@ -292,13 +303,13 @@ def read(reader: Reader, jobs: deque[Job], batch: int, more: Callable[[int], lis
             fresh = more(top)
             jobs.extend(fresh)
 
-    def skipped() -> Iterator[list[Answer]]:
+    def skipped() -> Iterator[Answers]:
         while jobs and not jobs[0].size:
-            yield []
+            yield Answers()
 
-    for answers in reader.ask_many(pairs(), top=top, batch_size=batch):
+    for answers in reader.ask_many(pairs(), top=top, always=True, batch_size=batch):
         yield from skipped()
-        yield answers[: jobs[0].top]
+        yield answers.given(jobs[0].top, always=jobs[0].always)
     yield from skipped()
 
 

@@ -43,6 +43,9 @@ class Ask(_Request):
     passage: Text
     top: Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")] = 1
     min_confidence: Annotated[Confidence, Field(description="Answers less sure than this are left out.")] = 0.0
+    always: Annotated[
+        bool, Field(strict=True, description="Give answers even where the reader decides that there is none.")
+    ] = False
 
 
 class AskMany(_Request):

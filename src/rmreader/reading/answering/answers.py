@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.console import one_line
 from rmreader.text.tokens import Tokens
 
 
@@ -49,6 +50,32 @@ class Answers(list[Answer]):
     """The chance that the passage holds no answer; None where the reader cannot tell."""
     guess: Answer | None = None
     """The best answer, given or not; None where there was nothing to read."""
+    absent: bool = False
+    """Whether the reader decides that the passage does not say; only ``always`` gives answers then."""
+
+    def given(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
+        """What ``Reader.ask`` gives with these options, of answers that took it for granted that there is one."""
+        sure = list(self[:top])
+        if self.none is not None and not always:
+            sure = [replace(answer, confidence=answer.confidence * (1 - self.none)) for answer in sure]
+        some = Answers(sure if always or not self.absent else ())
+        some.none, some.absent, some.guess = self.none, self.absent, sure[0] if sure else None
+        return some.at_least(min_confidence)
+
+    def at_least(self, confidence: float) -> Answers:
+        """Those that are so sure."""
+        some = Answers(answer for answer in self if answer.confidence >= confidence)
+        some.none, some.absent, some.guess = self.none, self.absent, self.guess
+        return some
+
+    def doubt(self) -> str:
+        """What to tell a person where no answer is given: why, how sure that is, and what the best guess would be."""
+        if self.none is None or self.guess is None:
+            return "no answer"
+        guess = one_line(self.guess.text)
+        if self.absent:
+            return f"not in this passage  ({self.none:.0%} sure; the best guess: {guess})"
+        return f"no answer is sure enough  (the best guess: {guess}, {self.guess.confidence:.0%} sure)"
 
 
 def text_of(answers: Sequence[Answer]) -> str:

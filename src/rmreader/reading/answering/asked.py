@@ -129,22 +129,16 @@ class Asked:
         answers = Answers()
         if self.spans is None:
             return answers
-        given, there = True, 1.0  # the chance that there is an answer
         if self.decision is not None and self.log_odds is not None:
             answers.none = self.decision.chance(self.log_odds)
-            if not always:
-                given, there = answers.none <= self.decision.threshold, 1 - answers.none
+            answers.absent = answers.none > self.decision.threshold
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
         for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
-            confidence = min(confidence, there * f1_to_expect(self.spans, start, end, self.temperature))
+            confidence = min(confidence, f1_to_expect(self.spans, start, end, self.temperature))
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
             sentence = sentence_around(passage, begin, stop)
-            answer = Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence)
-            answers.guess = answers.guess or answer
-            if not given or confidence < min_confidence:
-                break
-            answers.append(answer)
-        return answers
+            answers.append(Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence))
+        return answers.given(top, min_confidence, always)
 
     @property
     def confidence(self) -> Callable[[float], float] | None:

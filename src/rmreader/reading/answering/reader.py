@@ -129,8 +129,8 @@ class Reader:
         return (asked.answers(top, min_confidence, always) for asked in read_all(self.engine, questions, batch_size))
 
     def ask_in_parts(
-        self, question: str, passage: str, *, top: int = 1, portions: int = 8
-    ) -> Iterator[list[Answer] | None]:
+        self, question: str, passage: str, *, top: int = 1, always: bool = False, portions: int = 8
+    ) -> Iterator[Answers | None]:
         """``ask``, so many portions at a time: None after each part but the last, so that it can be left in between."""
         asked = self._asked(Row("", question, passage))
         while not asked.complete:
@@ -138,7 +138,7 @@ class Reader:
                 asked.add(scores)
             if not asked.complete:
                 yield None
-        yield asked.answers(top)
+        yield asked.answers(top, always=always)
 
     def predict(
         self,

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rmreader.console import one_line, printable
 from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.passages import read_passage
 
@@ -35,11 +35,17 @@ class Chat:
     """One conversation; ``console`` is where it is shown."""
 
     def __init__(
-        self, reader: Reader, passage: str, console: Console, top: int = 3, min_confidence: float = 0.0
+        self,
+        reader: Reader,
+        passage: str,
+        console: Console,
+        top: int = 3,
+        min_confidence: float = 0.0,
+        always: bool = False,
     ) -> None:
         self.reader, self.passage, self.console = reader, passage, console
-        self.top, self.min_confidence = top, min_confidence
-        self.answers: list[Answer] = []
+        self.top, self.min_confidence, self.always = top, min_confidence, always
+        self.answers = Answers()
 
     def run(self, ask: Callable[[str], str]) -> None:
         """Take lines from ``ask`` (such as ``input``) until it ends or the person leaves."""
@@ -76,7 +82,7 @@ class Chat:
         elif command == ":passage":
             self.console.print(Panel(marked(self.passage, self.answers)))
         elif command == ":open":
-            self.passage, self.answers = read_passage(rest.strip()), []
+            self.passage, self.answers = read_passage(rest.strip()), Answers()
             self.console.print(Text(f"{len(self.passage.split()):,} words read.", style="dim"))
         else:
             if command not in (":help", ":h", ":?"):
@@ -86,9 +92,11 @@ class Chat:
 
     def answer(self, question: str) -> None:
         """Show the answers to a question, and where they are."""
-        self.answers = self.reader.ask(question, self.passage, top=self.top, min_confidence=self.min_confidence)
+        self.answers = self.reader.ask(
+            question, self.passage, top=self.top, min_confidence=self.min_confidence, always=self.always
+        )
         if not self.answers:
-            self.console.print(Text("no answer", style="dim"))
+            self.console.print(Text(self.answers.doubt(), style="yellow"))
             return
         self.console.print(table(self.answers))
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))

@@ -1,11 +1,12 @@
-// Ask, highlight the answer in place, choose among the candidates. The server counts code points and JavaScript
+// Ask, highlight the answer in place, choose among the candidates; or say that there is none, and show the best guess
+// only when asked to. The server counts code points and JavaScript
 // counts UTF-16 units, so every text that offsets point into is cut up as an array of code points.
 import { Attention } from "./attention.js";
 
 const $ = (id) => document.getElementById(id);
 const attention = new Attention();
 let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
-let asked = null; // the last question answered: { question, passage, points, answers, chosen }
+let asked = null; // the last question answered: { question, passage, points, answers, doubt, guess, shown }
 let turn = 0; // answers to anything but the latest question are dropped
 
 class Refusal extends Error {}
@@ -46,24 +47,34 @@ function complaintAbout(question, passage) {
 async function ask() {
   const question = $("question").value, passage = $("passage").value, mine = ++turn;
   $("error").hidden = true;
-  const complaint = complaintAbout(question, passage);
-  if (complaint) return complain(new Refusal(complaint));
   $("ask").disabled = true;
   $("ask").textContent = "Reading…";
   try {
-    const { answers } = await post("v1/answer", { question, passage, top: 6 });
+    const complaint = complaintAbout(question, passage);
+    if (complaint) throw new Refusal(complaint);
+    const { answers, no_answer: doubt, guess } = await post("v1/answer", { question, passage, top: 6 });
     if (mine !== turn) return;
-    asked = { question, passage, points: [...passage], answers, chosen: 0 };
+    asked = { question, passage, points: [...passage], answers, doubt, guess, shown: null };
     showAnswers();
-    if (!$("why").hidden) await explain();
   } catch (error) {
-    if (mine === turn) complain(error);
+    if (mine !== turn) return;
+    forget();
+    complain(error);
   } finally {
     if (mine === turn) {
       $("ask").disabled = false;
       $("ask").textContent = "Ask";
     }
   }
+  if (!$("why").hidden) await explainAnew();
+}
+
+// What is shown would be taken for the answer to the question that has just failed.
+function forget() {
+  asked = null;
+  closeWhy();
+  if (!$("result").hidden) showPassage();
+  $("result").hidden = true;
 }
 
 const percent = (share) => (share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(share * 100)} %`);
@@ -75,49 +86,63 @@ function element(name, properties = {}, ...children) {
 }
 
 function showAnswers() {
-  const { answers } = asked;
+  const { answers, doubt, guess } = asked;
   $("result").hidden = false;
-  $("why-button").hidden = !answers.length;
-  if (!answers.length) closeWhy();
+  $("passage").hidden = true;
+  $("reading").hidden = $("edit").hidden = false;
+  $("candidates").hidden = !answers.length;
+  $("guess-button").hidden = !guess;
+  $("best").className = answers.length ? "best" : "best doubt";
   $("answers").replaceChildren(...answers.map((answer, place) => {
-    const bar = element("i"), picked = Math.exp(answer.score), right = answer.confidence;
-    bar.style.setProperty("--share", picked);
+    const bar = element("i"), sure = percent(answer.confidence);
+    bar.style.setProperty("--share", answer.confidence);
     const button = element("button", { type: "button", className: "row", title: answer.text },
-      element("span", { className: "text" }, answer.text),
-      element("span", { className: "bar" }, bar),
-      element("span", {}, percent(picked)), element("span", {}, percent(right)));
-    button.setAttribute("aria-label", `${answer.text}: picked ${percent(picked)}, expect ${percent(right)} right`);
+      element("span", { className: "text" }, answer.text), element("span", { className: "bar" }, bar), element("span", {}, sure));
+    button.setAttribute("aria-label", `${answer.text}: ${sure} sure`);
     button.addEventListener("click", () => choose(place));
     return element("li", {}, button);
   }));
-  choose(0);
+  $("guess").hidden = true;
+  if (answers.length) return choose(0);
+  const why = doubt === undefined ? ["No answer", "Nothing in the passage could be pointed at."] : ["Not in this passage", `${percent(doubt)} sure`];
+  $("best").replaceChildren(why[0], element("small", {}, why[1]));
+  showGuess(false);
 }
 
 function choose(place) {
-  asked.chosen = place;
+  const answer = asked.answers[place], rank = place ? `candidate ${place + 1}, ` : "";
   [...$("answers").children].forEach((item, i) => item.firstChild.setAttribute("aria-pressed", i === place));
-  const answer = asked.answers[place];
-  $("passage").hidden = true;
-  $("reading").hidden = $("edit").hidden = false;
+  $("best").replaceChildren(answer.text, element("small", {}, `${rank}${percent(answer.confidence)} sure`));
+  point(answer);
+}
+
+function showGuess(open) {
+  $("guess-button").setAttribute("aria-expanded", open);
+  $("guess-button").textContent = open ? "Hide the best guess" : "Show the best guess";
+  $("guess").hidden = !open;
+  $("guess").replaceChildren(...(open ? [asked.guess.text, element("small", {}, `only a guess, ${percent(asked.guess.confidence)} sure`)] : []));
+  point(open ? asked.guess : null);
+}
+
+// Mark an answer in the passage, or nothing; a guess in its own way.
+function point(answer) {
+  asked.shown = answer;
+  $("why-button").hidden = !answer;
   if (!answer) {
-    $("best").replaceChildren("No answer", element("small", {}, "Nothing in the passage could be pointed at."));
-    $("reading").replaceChildren(asked.passage);
-    return;
+    closeWhy();
+    return $("reading").replaceChildren(asked.passage);
   }
-  const rank = place ? `candidate ${place + 1}, ` : "";
-  $("best").replaceChildren(answer.text, element("small", {}, `${rank}expect ${percent(answer.confidence)} of it to be right`));
   const cut = (from, to) => asked.points.slice(from, to).join("");
-  const mark = element("mark", {}, cut(answer.start, answer.end));
+  const mark = element("mark", { className: answer === asked.guess ? "guess" : "" }, cut(answer.start, answer.end));
   $("reading").replaceChildren(cut(0, answer.start), mark, cut(answer.end));
   const box = $("reading"), offset = mark.getBoundingClientRect().top - box.getBoundingClientRect().top;
   if (offset < 0 || offset > box.clientHeight - 40) box.scrollTop += offset - box.clientHeight / 3;
   if (!$("why").hidden && attention.holds(answer)) attention.point(answer);
 }
 
-function edit() {
+function showPassage() {
   $("passage").hidden = false;
   $("reading").hidden = $("edit").hidden = true;
-  $("passage").focus();
 }
 
 // Attention grows with the square of the passage, so of a long one only the part round the answer is shown.
@@ -133,7 +158,7 @@ function partAround({ points }, { start, end }) {
 
 // Whether it is shown: what came back for a question that is no longer the one answered is dropped.
 async function explain() {
-  const mine = asked, answer = asked.answers[asked.chosen];
+  const mine = asked, answer = asked.shown;
   if (!answer) return false;
   const { from, part } = partAround(asked, answer);
   const explained = await post("v1/explain", { question: asked.question, passage: part.join(""), packed: true });
@@ -144,6 +169,18 @@ async function explain() {
   $("why-note").textContent = whole ? "" : `in the ${(end - begin).toLocaleString("en")} characters round the answer`;
   attention.show(explained, [...asked.question], part, from, answer);
   return true;
+}
+
+// The attention to another question is still shown: where this one's does not come, nothing is.
+async function explainAnew() {
+  const mine = asked;
+  try {
+    await explain();
+  } catch (error) {
+    if (mine !== asked) return;
+    closeWhy();
+    complain(error);
+  }
 }
 
 function closeWhy() {
@@ -192,7 +229,8 @@ function takeSample(sample, button) {
 
 async function start() {
   $("form").addEventListener("submit", (event) => (event.preventDefault(), ask()));
-  $("edit").addEventListener("click", edit);
+  $("edit").addEventListener("click", () => (showPassage(), $("passage").focus()));
+  $("guess-button").addEventListener("click", () => showGuess($("guess").hidden));
   $("why-button").addEventListener("click", toggleWhy);
   $("passage").addEventListener("input", () => {
     countCharacters();
