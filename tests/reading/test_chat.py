@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from rmreader.cli.output import show_answers
+from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.chat import Chat, excerpt, marked, remember
 from rmreader.reading.files.passages import read_passage
@@ -15,7 +18,7 @@ from rmreader.reading.files.passages import read_passage
 PASSAGE = "The letter was written by Ada Lovelace in 1843.\r\nIt was sent to Turin."
 
 
-def converse(reader: Reader, lines: list[str | type[BaseException]], passage: str = PASSAGE, **options: int) -> str:
+def converse(reader: Reader, lines: list[str | type[BaseException]], passage: str = PASSAGE, **options: Any) -> str:
     out = io.StringIO()
     script = iter(lines)
 
@@ -57,6 +60,44 @@ def test_commands(reader: Reader, tmp_path: Path) -> None:
 
 def test_no_answer_is_said(reader: Reader) -> None:
     assert "no answer" in converse(reader, ["..."], passage=" ")
+
+
+@pytest.fixture(scope="module")
+def telling(make_reader: Any) -> Reader:
+    """A network that can tell whether the passage says it, and a decision that it does not, whatever its logit."""
+    reader = Reader.load(make_reader(no_answer=True))
+    reader.decision = Decision(threshold=-1.0)
+    return reader
+
+
+def test_what_the_passage_does_not_say_is_said_as_ask_says_it(
+    telling: Reader, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = converse(telling, ["Who ate the moon?", ":passage"])
+    answers = telling.ask("Who ate the moon?", PASSAGE)
+    assert answers.none is not None
+    assert answers.guess is not None
+    sentence = f"not in this passage  ({answers.none:.0%} sure; the best guess: {' '.join(answers.guess.text.split())})"
+    assert sentence in " ".join(shown.split("\n"))
+    assert "confidence" not in shown
+    show_answers("Who ate the moon?", answers, PASSAGE, [])
+    assert sentence in capsys.readouterr().out
+
+
+def test_always_gives_the_answers_all_the_same(telling: Reader) -> None:
+    shown = converse(telling, ["Who ate the moon?"], always=True)
+    answers = telling.ask("Who ate the moon?", PASSAGE, top=3, always=True)
+    assert len(answers) == 3
+    assert all(f"{answer.start}–{answer.end}" in shown for answer in answers)
+    assert "not in this passage" not in shown
+
+
+def test_what_is_there_but_not_sure_enough_is_not_called_absent(make_reader: Any) -> None:
+    reader = Reader.load(make_reader(no_answer=True))
+    reader.decision = Decision(threshold=1.0)
+    shown = converse(reader, ["Who ate the moon?"], min_confidence=1.0)
+    assert "no answer is sure enough  (the best guess: " in shown
+    assert "not in this passage" not in shown
 
 
 def test_marks_stand_exactly_on_the_answers_whatever_is_unprintable(reader: Reader) -> None:

@@ -6,13 +6,17 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+from rmreader.reading.answering.decision import Decision
+from rmreader.reading.answering.decode import log_sum
 from rmreader.reading.answering.reader import Reader
+from rmreader.reading.running.engines import Engine, Pair, Rounds, Scores
 from rmreader.serving.app import create_app
 from rmreader.serving.batcher import Batcher
 from rmreader.serving.server import KEEP_ALIVE, Server, listen
@@ -56,6 +60,32 @@ class Held:
     def explain(self, question: str, passage: str) -> Any:
         assert self.gate.wait(60)
         return self.reader.explain(question, passage)
+
+
+class Doubting:
+    """A real engine, with a network's logit of there being no answer made up from what the passage does not mention.
+
+    So it is the same doubt whichever reader ships: 94 % where the question has a capitalised word of its own.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def read(self, pair: Pair) -> Scores:
+        return self.doubt(pair, self.engine.read(pair))
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+        for pair in pairs:
+            yield self.read(pair)
+
+    def attend(self, pair: Pair) -> Rounds:
+        return self.engine.attend(pair)
+
+    def doubt(self, pair: Pair, scores: Scores) -> Scores:
+        strange = any(word[0].isupper() and word not in pair.context for word in pair.question_words[1:])
+        odds = np.log(0.94 / 0.06) * (1 if strange else -1)
+        none = log_sum(scores.start) + log_sum(scores.end) + odds
+        return dataclasses.replace(scores, none=np.array([none], np.float64))
 
 
 @pytest.fixture(scope="session")
@@ -138,3 +168,36 @@ def reader_name() -> str:
 @pytest.fixture(scope="session")
 def reader(reader_name: str) -> Reader:
     return Reader.load(reader_name)
+
+
+@pytest.fixture(scope="session")
+def doubting(reader: Reader) -> Reader:
+    """One that can tell that a passage does not say, and decides it at even odds."""
+    one = Reader(reader.folder, Doubting(reader.engine))
+    one.decision = Decision()
+    return one
+
+
+@pytest.fixture
+def visit(chromium: Any, server: Any) -> Iterator[Callable[..., Any]]:
+    """Open the page; at the end of the test it must have fetched nothing from elsewhere and thrown nothing."""
+    problems: list[str] = []
+    with contextlib.ExitStack() as stack:
+
+        def one(url: str = "", **options: Any) -> Any:
+            context = chromium.new_context(
+                **{"viewport": {"width": 1180, "height": 900}, "reduced_motion": "reduce", **options}
+            )
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(20_000)
+            home = url or server.url
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("request", lambda request: request.url.startswith(home) or problems.append(request.url))
+            page.on("console", lambda line: "Content Security" in line.text and problems.append(line.text))
+            page.goto(home)
+            page.wait_for_selector("#samples button")
+            return page
+
+        yield one
+    assert problems == []

@@ -58,11 +58,11 @@ def test_several_questions_are_answered_in_order(server: Any, passage: str, ques
 def test_answers_below_the_wanted_confidence_are_left_out(server: Any, passage: str, questions: list[str]) -> None:
     ask = {"question": questions[0], "passage": passage, "top": 5}
     shares = [a["confidence"] for a in server.post("/v1/answer", ask).json()["answers"]]
-    some = server.post("/v1/answer", {**ask, "min_confidence": shares[1] - 1e-5}).json()
+    some = server.post("/v1/answer", {**ask, "min_confidence": max(0.0, shares[1] - 1e-5)}).json()
     assert len(some["answers"]) >= 2
     assert all(a["confidence"] >= shares[1] - 1e-4 for a in some["answers"])
     none = server.post("/v1/answer", {**ask, "min_confidence": 1.0}).json()
-    assert none == {"answer": None, "answers": []}
+    assert (none["answer"], none["answers"]) == (None, [])
 
 
 def test_offsets_count_code_points_and_fit_the_passage(server: Any) -> None:
@@ -128,7 +128,7 @@ def test_every_sample_of_the_page_is_answered_rightly(server: Any) -> None:
         "When did the last keeper leave?": "1986",
         "Where does the Sarn enter the sea?": "Hallport",
         "Which river do salmon climb?": "the Orrin",
-        "What stopped the salmon in the Sarn?": "the weir at Tarrow",
+        "Why do no salmon climb the Sarn?": "the weir at Tarrow was built in 1921",
         "Who will pay for the work?": "the owners of the power station",
         "What happens when water is poured in?": "lowers the note",
         "Why do dry fingers not work?": "without water the skin slides smoothly and gives no regular pushes",
@@ -143,7 +143,7 @@ def test_every_sample_of_the_page_is_answered_rightly(server: Any) -> None:
     for sample in server.client.get("/samples.json").json():
         for question in sample["questions"]:
             answer = server.post("/v1/answer", {"question": question, "passage": sample["passage"]}).json()["answer"]
-            found[question] = answer["text"]
+            found[question] = answer["text"] if answer else ""
     assert found.keys() == right.keys()
     wrong = {question: text for question, text in found.items() if f1(text, [right[question]]) < 0.6}
     assert wrong == {}
