@@ -318,8 +318,9 @@ def test_504_past_the_deadline_and_the_question_is_dropped(start: Any, held: Any
     server = start(held, deadline=0.4, batch=1)
     ask = {"question": "Who?", "passage": passage}
     with ThreadPoolExecutor(3) as pool:
-        late = [pool.submit(server.post, "/v1/answer", ask) for _ in range(2)]
-        late.append(pool.submit(server.post, "/v1/explain", ask))
+        late = [pool.submit(server.post, "/v1/answer", ask)]
+        assert held.began.wait(60)  # lest another of the three be read first
+        late += [pool.submit(server.post, f"/v1/{call}", ask) for call in ("answer", "explain")]
         for future in late:
             assert "0.4 seconds" in error(future.result(), 504, "deadline")
     assert not server.batcher.pending
