@@ -116,7 +116,7 @@ class Lazy:
     def read(self, question: str, passage: str, top: int) -> Any:
         if question == "poison":
             raise ZeroDivisionError
-        return self.reader.ask(question, passage, top=top)
+        return self.reader.ask(question, passage, top=top, always=True)
 
 
 def serve_clients(lazy: Lazy, wanted: list[list[tuple[str, str, int]]], **settings: Any) -> list[list[Any]]:
@@ -227,7 +227,7 @@ class InParts:
     def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, **options: Any) -> Iterator[Any]:
         for question, passage in pairs:
             self.read.append(question)
-            yield self.reader.ask(question, passage, top=top)
+            yield self.reader.ask(question, passage, top=top, always=True)
 
     def ask_in_parts(self, question: str, passage: str, **options: Any) -> Iterator[Any]:
         for part in self.reader.ask_in_parts(question, passage, **options):
