@@ -20,7 +20,8 @@ demo: $(VENV)/.installed
 		"Who designed the lighthouse?" \
 		"When was the lamp first lit?" \
 		"Why was the tower moved?" \
-		"How many visitors climb the stairs every year?"
+		"How many visitors climb the steps every year?" \
+		"Who paid for the museum?"
 
 test: lint
 	$(BIN)/python -m pytest -n 2

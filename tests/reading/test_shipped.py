@@ -29,8 +29,23 @@ def test_a_shipped_reader_answers_what_the_readme_asks(name: str) -> None:
     passage = PASSAGE.read_text(encoding="utf-8")
     found = Reader.load(name).ask_many((question, passage) for question in QUESTIONS)
     for answers, expected in zip(found, QUESTIONS.values(), strict=True):
-        assert answers[0].text == expected
-        assert answers[0].confidence > 0.8
+        assert expected in answers[0].text
+        assert len(answers[0].text) <= len(expected) + len("because ")
+        assert answers[0].confidence > 0.7
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_shipped_reader_says_what_the_passage_does_not_say(name: str) -> None:
+    if name == "base":
+        pytest.importorskip("tokenizers", reason="tokenizers is absent")
+    reader, passage = Reader.load(name), PASSAGE.read_text(encoding="utf-8")
+    for question in ("Who paid for the museum?", "How many people died?", "Can I take it while pregnant?"):
+        answers = reader.ask(question, passage)
+        assert not answers, question
+        assert answers.none is not None
+        assert answers.none > 0.5
+        assert answers.guess is not None
+        assert reader.ask(question, passage, always=True)[0].text == answers.guess.text
 
 
 @pytest.mark.parametrize("name", READERS)
