@@ -12,6 +12,7 @@ very files that ship. Nothing is written where any step fails.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import shutil
@@ -21,11 +22,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rmreader.config import save_recipe
 from rmreader.errors import UserError
-from rmreader.files import CARD, folder_to_write
+from rmreader.files import CARD, folder_to_write, sign
 from rmreader.learning.average import average
 from rmreader.readers.card import card
-from rmreader.readers.folder import open_folder, update
+from rmreader.readers.folder import MANIFEST, RECIPE, open_folder, update
 from rmreader.reading.answering.calibrate import calibrate, questions_of
 from rmreader.reading.files import export
 
@@ -47,6 +49,7 @@ def ship(args: argparse.Namespace) -> None:
             average(sources, whole)
         else:
             shutil.copytree(sources[0], whole)
+        forget_places(whole)
         export.shrink(whole, small, "int8", "int8", args.held_out)
         if "calibration" not in (about := open_folder(small)).about:  # by the very engine that ships
             calibrate(small, questions_of(args.held_out, about.recipe.network.no_answer))
@@ -56,6 +59,14 @@ def ship(args: argparse.Namespace) -> None:
         scores |= {called(data): measured(small, data, "--adversarial") for data in args.adversarial}
         describe(small, scores, args)
         os.rename(small, args.out)
+
+
+def forget_places(folder: Path) -> None:
+    """Keep only the last name of the path that a reader was started from: it says nothing to others."""
+    reader = open_folder(folder)
+    training = dataclasses.replace(reader.recipe.training, init=Path(reader.recipe.training.init).name)
+    save_recipe(dataclasses.replace(reader.recipe, training=training), folder / RECIPE)
+    sign(folder, MANIFEST, reader.about)
 
 
 def called(data: Path) -> str:
