@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from support.tiny_run import write_data
 
+from rmreader.data.squad import read_squad
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.evaluate import evaluate
+from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.native import why_not
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -151,3 +155,26 @@ def test_every_error_that_the_guide_quotes_is_in_the_code() -> None:
     for sentence in quoted:
         for part in (part.strip(" :;,.()") for part in sentence.split("…")):
             assert any(part in text for text in texts), f"not in the code: {part!r} of {sentence!r}"
+
+
+@pytest.mark.parametrize("name", ["small", "base"])
+def test_the_readme_says_what_the_files_of_a_reader_say(name: str) -> None:
+    scores = open_folder(name).about["scores"]
+    row = next(
+        line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if f"`{name}`, ship" in line
+    )
+    card = (ROOT / "src" / "rmreader" / "readers" / name / "README.md").read_text(encoding="utf-8")
+    for data in ("SQuAD 1.1 dev", "AddSent", "AddOneSent"):
+        exact, f1 = scores[data]["exact_match"], scores[data]["f1"]
+        assert f"| {exact:.1f} / {f1:.1f} |" in row
+        assert f"| {data} | {exact:.2f} | {f1:.2f} | {scores[data]['total']:,} |" in card
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_a_shipped_reader_scores_what_its_card_says(real_data: Path) -> None:
+    dataset = read_squad(real_data / "squad-v1.1" / "dev-v1.1.json.gz")
+    found = evaluate(Reader.load("small"), dataset).score
+    said = open_folder("small").about["scores"]["SQuAD 1.1 dev"]
+    assert found.exact_match == pytest.approx(said["exact_match"], abs=0.1)
+    assert found.f1 == pytest.approx(said["f1"], abs=0.1)
