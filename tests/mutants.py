@@ -59,8 +59,8 @@ BATCHER, REQUESTS = "tests/serving/test_batcher.py", "tests/serving/test_bad_req
 
 MISTAKES = [
     # the fourteen that were once not seen
-    Mistake("learning/step.py", ".clamp(min=1.0)", ".clamp(min=0.0)", TRAINER),
-    Mistake("learning/step.py", "torch.manual_seed(mix(training.seed, step))", "torch.manual_seed(mix(training.seed, 0))", TRAINER),
+    Mistake("learning/step.py", ".clamp(min=1.0)", ".clamp(min=0.0)", "tests/learning/test_step.py"),
+    Mistake("learning/step.py", "torch.manual_seed(mix(training.seed, step))", "torch.manual_seed(mix(training.seed, 0))", "tests/learning/test_step.py"),
     Mistake("files.py", "            _to_disk(path)\n", "            pass\n", CHECKPOINT),
     Mistake("files.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
     Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/data/test_split.py"),
@@ -68,7 +68,7 @@ MISTAKES = [
     Mistake("reading/answering/calibrate.py", "f1(text_of(asked.answers(1, always=True)), asked.row.references)", "f1(text_of(asked.answers(1, always=True)), asked.row.references[:1])", CALIBRATE),
     Mistake("reading/answering/portions.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
     Mistake("serving/batcher.py", "wait > RESERVE * deadline", "wait > deadline", BATCHER),
-    Mistake("serving/gate.py", "            if visit.received <= limit:", "            if visit.received < limit:", REQUESTS),
+    Mistake("serving/gate.py", "            if visit.received <= limit:", "            if visit.received < limit:", "tests/serving/test_api.py"),
     Mistake("data/encode.py", "{_FORMAT} {RULE} {answers_needed}", "{_FORMAT} {answers_needed}", ENCODE),
     Mistake("text/windows.py", "np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])", "starts[begin:end] - starts[begin]", WINDOWS),
     Mistake("text/lexicon.py", "setdefault(word.casefold(), len(lowered))", "setdefault(word, len(lowered))", LEXICON),
