@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from rmreader.data.encode import encode_file
+from rmreader.data.split import split, split_seed
+from rmreader.data.store import open_arrays
+from rmreader.learning.feed import Feed
+from rmreader.learning.log import read_log
 from rmreader.learning.objectives import ml_loss, no_answer_loss, teacher_loss, teacher_no_answer_loss
+from rmreader.learning.readerfolder import load_network
+from rmreader.learning.trainer import train
 
 START, END = torch.tensor([1, -1, 0]), torch.tensor([2, -1, 0])
 
@@ -69,3 +79,57 @@ def test_the_teachers_loss_is_the_divergence_at_a_temperature() -> None:
             expected += 4 * float((q * np.log(q / p)).sum()) / 3
     assert math.isclose(teacher_loss(log_p, log_q, mask, START >= 0, 2.0).item(), expected, rel_tol=1e-9)
     assert teacher_loss(log_q, log_q, mask, START >= 0, 2.0).item() == 0.0
+
+
+def unanswered(tiny: Any, tmp_path: Path) -> Path:
+    """The tiny data with every third question turned into one that its passage does not answer."""
+    tree = json.loads((tiny.folder / "train.json").read_text())
+    rows = [row for article in tree["data"] for paragraph in article["paragraphs"] for row in paragraph["qas"]]
+    for row in rows[::3]:
+        row |= {"answers": [], "is_impossible": True}
+    (tmp_path / "train.json").write_text(json.dumps(tree))
+    return tmp_path / "train.json"
+
+
+def test_a_run_learns_from_questions_without_an_answer_and_from_its_teacher(tiny: Any, tmp_path: Path) -> None:
+    data, able = unanswered(tiny, tmp_path), ("network.no_answer=true",)
+    first = train(tiny.recipe(*able), data, None, tmp_path / "first", device="cpu", cache_dir=tmp_path / "cache")
+    kept = json.loads((first.best / "reader.json").read_text())
+    assert kept["scores"]["selection"]["no_answer"]["total"] > kept["scores"]["selection"]["total"]
+    assert set(kept["no_answer"]) == {"scale", "shift", "threshold"}
+
+    recipe = tiny.recipe(*able, f"training.teacher={first.best}")
+    train(recipe, data, None, tmp_path / "second", device="cpu", cache_dir=tmp_path / "cache")
+    ends = [event for event in read_log(tmp_path / "second" / "log.jsonl") if event["event"] == "evaluation"]
+    assert all(0 < event["teacher"] < 100 and 0 < event["no_answer"] < 100 for event in ends)
+    (folder,) = (tmp_path / "cache" / "taught").iterdir()
+    arrays, _ = open_arrays(folder)
+
+    network, lexicon, _ = load_network(first.best)
+    learned, _ = split(encode_file(data), recipe.training.holdout, split_seed(recipe.training), no_answer=True)
+    feed = Feed(learned, lexicon, torch.device("cpu"), max_context=recipe.training.max_context)
+    ((_, batch),) = feed.batches([np.array([0])])
+    with torch.no_grad():
+        pointers = network(feed.fill(batch))
+    own = pointers.log_p1[0].numpy()
+    np.testing.assert_allclose(arrays["start"][: len(own)], own, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(arrays["no_answer"][0], pointers.no_answer[0], rtol=1e-3, atol=1e-3)
+
+
+def test_the_papers_network_starts_from_a_reader_with_the_logit_and_the_other_way_round(
+    tiny: Any, tmp_path: Path
+) -> None:
+    tiny.finished(tmp_path / "able", "network.no_answer=true")
+    tiny.finished(tmp_path / "paper", f"training.init={tmp_path / 'able'}")
+    setup = tiny.setup(tmp_path / "again", f"training.init={tmp_path / 'paper'}", "network.no_answer=true")
+    assert setup.network.pointer.no_answer is not None
+
+
+def test_too_few_questions_leave_the_decision_as_it_was(tiny: Any, tmp_path: Path) -> None:
+    data, able = unanswered(tiny, tmp_path), "network.no_answer=true"
+    first = train(tiny.recipe(able), data, None, tmp_path / "first", device="cpu", cache_dir=tmp_path / "cache")
+    decided = json.loads((first.best / "reader.json").read_text())["no_answer"]
+    for number, more in enumerate(([], ["training.holdout=0", "training.schedule=anneal"])):
+        recipe = tiny.recipe(able, f"training.init={first.best}", *more)
+        again = train(recipe, data, None, tmp_path / f"again{number}", device="cpu", cache_dir=tmp_path / "cache")
+        assert json.loads((again.best / "reader.json").read_text())["no_answer"] == decided

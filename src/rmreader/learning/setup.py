@@ -95,8 +95,10 @@ def prepare(
         if network.contextual is not None and not part(weights, "contextual."):
             # from a reader with frozen vectors: their encoder begins as it is
             weights |= {f"contextual.{name}": tensor for name, tensor in network.contextual.state_dict().items()}
-        fresh = part(network.state_dict(), "pointer.no_answer.")  # a reader without the logit starts it at random
-        weights = {f"pointer.no_answer.{name}": tensor for name, tensor in fresh.items()} | weights
+        # a reader without the logit of no answer starts it at random; the paper's network leaves that of another aside
+        fresh, logit = network.state_dict(), "pointer.no_answer."
+        weights = {name: tensor for name, tensor in fresh.items() if name.startswith(logit)} | weights
+        weights = {name: tensor for name, tensor in weights.items() if name in fresh or not name.startswith(logit)}
         readerfolder.load_weights(network, weights, f"training.init={init}")
     if not found:
         outfolder.record(out, recipe, lexicon, text_inputs, train_sha256, temperature)

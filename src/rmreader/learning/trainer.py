@@ -29,7 +29,7 @@ from rmreader.files import read_manifest, write_whole
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.log import Log, Show, live, read_log, rewind, say
-from rmreader.learning.outfolder import Stop, alone, stop_on_signals
+from rmreader.learning.outfolder import Stop, alone, find_init, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
@@ -127,17 +127,26 @@ def calibrate_best(setup: Setup) -> None:
         state = f"as sure as training.init={init}, temperature {setup.temperature:.3f}," if init else "not calibrated,"
         why = f"confidences are {state} since no articles are held out to fit them on (training.holdout=0)"
         say(f"{best}: {why}; rmreader calibrate fits them on questions of yours.")
+        update(best, **_decision_of(setup.recipe))
         return
     able = setup.recipe.network.no_answer
     questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
     if init and len(questions) < _ENOUGH:
         say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
-        update(best, calibration={"inherited": init, "questions": len(questions)})
+        calibration = {"inherited": init, "questions": len(questions)}
+        update(best, calibration=calibration, **_decision_of(setup.recipe))
         return
     try:
         calibrate(best, questions, engine="torch")
     except UserError as error:
         say(f"{best}: confidences are not calibrated: {error}")
+
+
+def _decision_of(recipe: Recipe) -> dict[str, Any]:
+    """What the reader that a run started from decides by, for a network that can say that there is no answer."""
+    manifest = find_init(recipe.training.init) if recipe.network.no_answer else None
+    about = open_folder(manifest.parent).about if manifest is not None and manifest.name == MANIFEST else {}
+    return {"no_answer": about["no_answer"]} if "no_answer" in about else {}
 
 
 class Run:
