@@ -211,14 +211,14 @@ def read_articles(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, workers: int = 1) -> list[Article]:
     """All articles of prose files (``.bz2``, ``.gz`` or plain) with their questions, in order, by several processes."""
-    jobs = [(title, texts, seed, per_thousand) for path in paths for title, texts in read_articles(_lines(path))]
+    jobs = [(title, texts, seed, per_thousand) for path in paths for title, texts in read_articles(read_lines(path))]
     if workers <= 1:
         return [cloze_article(*job) for job in jobs]
     with ProcessPoolExecutor(workers) as pool:
         return list(pool.map(cloze_article, *zip(*jobs, strict=True), chunksize=16))
 
 
-def _lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     try:
         with (
             bz2.open(path) if path.suffix == ".bz2" else open_bytes(path) as packed,

@@ -45,6 +45,8 @@ class Learner:
         if recipe.training.compile and device.type == "cuda":
             network.aligner.compile_blocks()  # after the copy above, which is only ever evaluated
             network.pointer.compile_pointer()
+            if network.contextual is not None and not recipe.inputs.contextual_layer_dropout:
+                network.contextual.compile_layers()
             self._approach = torch.compile(approach)
         self._names, self._parameters = _trained(network)
         self.optimizer = self._make_optimizer()

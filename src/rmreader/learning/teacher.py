@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,51 +52,57 @@ class Teacher:
 def teach(
     names: str, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None = None
 ) -> Teacher:
-    """The mean of the readers called ``names`` on the questions to learn from, taken from the cache where it is."""
-    readers = [find(name) for name in reader_names(names)]
-    digests = [open_folder(reader).about["checksums"]["weights.safetensors"] for reader in readers]
-    facts = "\n".join([*digests, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
+    """The mean of the readers called ``names`` on the questions to learn from. What each of them says is kept, so that
+    another list of readers costs only those that are new in it."""
+    every = [_said(find(name), learned, max_context, device, cache_dir) for name in reader_names(names)]
+    mean: Arrays = {"bounds": every[0]["bounds"]}
+    for name in ("start", "end"):
+        total = sum(np.exp(np.asarray(said[name], np.float32)) for said in every)
+        with np.errstate(divide="ignore"):
+            mean[name] = np.maximum(np.log(total / len(every)), _LEAST).astype(np.float16)
+    if able := [said["no_answer"] for said in every if "no_answer" in said]:
+        chance = np.clip(sum(1 / (1 + np.exp(-odds.astype(np.float64))) for odds in able) / len(able), 1e-6, 1 - 1e-6)
+        mean["no_answer"] = np.log(chance / (1 - chance)).astype(np.float32)
+    return Teacher(mean)
+
+
+def _said(reader: Path, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None) -> Arrays:
+    """One reader's distributions, taken from the cache where they are."""
+    weights = open_folder(reader).about["checksums"]["weights.safetensors"]
+    facts = "\n".join([weights, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
     folder = cache_folder("taught", cache_dir) / hashlib.sha256(facts.encode()).hexdigest()[:32]
     try:
-        return Teacher(open_arrays(folder)[0])
+        return open_arrays(folder)[0]
     except Damaged:
-        arrays = distributions(readers, learned, max_context, device)
-        save_arrays(folder, arrays, {"readers": [str(reader) for reader in readers]})
-        return Teacher(arrays)
+        arrays = distributions(reader, learned, max_context, device)
+        save_arrays(folder, arrays, {"reader": str(reader)})
+        return arrays
 
 
 def distributions(
-    readers: Sequence[Path], learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
+    reader: Path, learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
 ) -> dict[str, NDArray[Any]]:
-    """The members' mean p1, p2 and p(none), as logarithms and log-odds, the questions' words end to end."""
+    """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer where it has them."""
     lengths = windows(learned, np.arange(len(learned)), max_context)[1]
     bounds = bounds_of(lengths)
-    sums = {name: np.zeros(int(bounds[-1]), np.float32) for name in ("start", "end")}
-    none, able = np.zeros(len(learned), np.float64), 0
+    arrays: dict[str, NDArray[Any]] = {name: np.full(int(bounds[-1]), _LEAST, np.float16) for name in ("start", "end")}
     batches = in_order(learned, batch_size)
-    with progress("teacher", len(readers) * len(batches), "batches") as advance, torch.no_grad():
-        for reader in readers:
-            network, lexicon, recipe = load_network(reader, device)
-            text_inputs = TextInputs(recipe.inputs, device, reader=reader)
-            feed = Feed(learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False)
-            able += recipe.network.no_answer
-            for index, batch in feed.batches(batches):
-                with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                    pointers: Pointers = network(feed.fill(batch))
-                mask = np.arange(batch.context.shape[1]) < lengths[index][:, None]
-                places = (bounds[index][:, None] + np.arange(mask.shape[1]))[mask]
-                for name, log_p in (("start", pointers.log_p1), ("end", pointers.log_p2)):
-                    sums[name][places] += _numpy(log_p.exp())[mask]
-                if pointers.no_answer is not None:
-                    none[index] += _numpy(pointers.no_answer.sigmoid())
-                advance()
-    with np.errstate(divide="ignore"):
-        arrays: dict[str, NDArray[Any]] = {
-            name: np.maximum(np.log(total / len(readers)), _LEAST).astype(np.float16) for name, total in sums.items()
-        }
-    if able:
-        chance = np.clip(none / able, 1e-6, 1 - 1e-6)
-        arrays["no_answer"] = np.log(chance / (1 - chance)).astype(np.float32)
+    network, lexicon, recipe = load_network(reader, device)
+    if recipe.network.no_answer:
+        arrays["no_answer"] = np.zeros(len(learned), np.float32)
+    text_inputs = TextInputs(recipe.inputs, device, reader=reader)
+    feed = Feed(learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False)
+    with progress(f"teacher {reader.name}", len(batches), "batches") as advance, torch.no_grad():
+        for index, batch in feed.batches(batches):
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                pointers: Pointers = network(feed.fill(batch))
+            mask = np.arange(batch.context.shape[1]) < lengths[index][:, None]
+            places = (bounds[index][:, None] + np.arange(mask.shape[1]))[mask]
+            for name, log_p in (("start", pointers.log_p1), ("end", pointers.log_p2)):
+                arrays[name][places] = np.maximum(_numpy(log_p)[mask], _LEAST)
+            if pointers.no_answer is not None:
+                arrays["no_answer"][index] = _numpy(pointers.no_answer)
+            advance()
     return {**arrays, "bounds": bounds}
 
 

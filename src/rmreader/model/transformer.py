@@ -41,6 +41,11 @@ class Transformer(nn.Module):
         output = self.model(input_ids=pieces, attention_mask=mask.long(), output_hidden_states=True, **extra)
         return torch.stack(output.hidden_states, dim=2)
 
+    def compile_layers(self) -> None:
+        """Compile every layer where it is; names and weights stay as they are."""
+        for layer in _stack(self.model, self.layers - 1):
+            layer.compile(dynamic=True)
+
     def _maybe_skip(self, layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         """LayerDrop, drawn on the device so that a captured graph draws anew at each replay."""
         if not layer.training:
