@@ -164,7 +164,9 @@ def train(args: argparse.Namespace) -> None:
         ).last_hidden_state
         logits = pointer(vectors).float().masked_fill(~(real & (second | (steps == 0)))[..., None], -1e4)
         right = (logits.argmax(1) == places[:, 1:]).all(1).float().mean()
-        return sum((F.cross_entropy(logits[..., k], places[:, 1 + k]) for k in (0, 1)), torch.zeros((), device=device)), right
+        return sum(
+            (F.cross_entropy(logits[..., k], places[:, 1 + k]) for k in (0, 1)), torch.zeros((), device=device)
+        ), right
 
     def save(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)

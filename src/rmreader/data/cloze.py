@@ -219,6 +219,7 @@ def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, 
 
 
 def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a file of prose."""
     try:
         with (
             bz2.open(path) if path.suffix == ".bz2" else open_bytes(path) as packed,

@@ -18,6 +18,7 @@ from rmreader.learning import objectives
 from rmreader.learning.objectives import Span
 from rmreader.learning.rewards import Rewards
 from rmreader.learning.schedule import average_weight, rate_at
+from rmreader.model.contextual import TunedEncoder
 from rmreader.model.masking import true_steps
 from rmreader.model.network import Network, Pointers
 from rmreader.model.spans import top_spans
@@ -45,8 +46,8 @@ class Learner:
         if recipe.training.compile and device.type == "cuda":
             network.aligner.compile_blocks()  # after the copy above, which is only ever evaluated
             network.pointer.compile_pointer()
-            if network.contextual is not None and not recipe.inputs.contextual_layer_dropout:
-                network.contextual.compile_layers()
+            if isinstance(network.contextual, TunedEncoder) and not recipe.inputs.contextual_layer_dropout:
+                network.contextual.transformer.compile_layers()
             self._approach = torch.compile(approach)
         self._names, self._parameters = _trained(network)
         self.optimizer = self._make_optimizer()

@@ -55,7 +55,7 @@ def teach(
     """The mean of the readers called ``names`` on the questions to learn from. What each of them says is kept, so that
     another list of readers costs only those that are new in it."""
     every = [_said(find(name), learned, max_context, device, cache_dir) for name in reader_names(names)]
-    mean: Arrays = {"bounds": every[0]["bounds"]}
+    mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
     for name in ("start", "end"):
         total = sum(np.exp(np.asarray(said[name], np.float32)) for said in every)
         with np.errstate(divide="ignore"):
@@ -66,7 +66,9 @@ def teach(
     return Teacher(mean)
 
 
-def _said(reader: Path, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None) -> Arrays:
+def _said(
+    reader: Path, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None
+) -> Arrays:
     """One reader's distributions, taken from the cache where they are."""
     weights = open_folder(reader).about["checksums"]["weights.safetensors"]
     facts = "\n".join([weights, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
@@ -82,7 +84,7 @@ def _said(reader: Path, learned: Encoded, max_context: int, device: torch.device
 def distributions(
     reader: Path, learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
 ) -> dict[str, NDArray[Any]]:
-    """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer where it has them."""
+    """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer if it has them."""
     lengths = windows(learned, np.arange(len(learned)), max_context)[1]
     bounds = bounds_of(lengths)
     arrays: dict[str, NDArray[Any]] = {name: np.full(int(bounds[-1]), _LEAST, np.float16) for name in ("start", "end")}

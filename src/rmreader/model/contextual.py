@@ -114,10 +114,6 @@ class TunedEncoder(nn.Module):
         self.transformer = transformer
         self.layers, self.size = transformer.layers, transformer.size
 
-    def compile_layers(self) -> None:
-        """Compile the encoder's layers, one program for all of them and for all lengths."""
-        self.transformer.compile_layers()
-
     def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
         """The layers of the question's and of the context's words, [B, n, layers, size] each; zero at padding."""
         if batch.pieces is None or batch.piece_mask is None:
