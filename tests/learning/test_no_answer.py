@@ -17,6 +17,7 @@ from rmreader.learning.feed import Feed
 from rmreader.learning.log import read_log
 from rmreader.learning.objectives import ml_loss, no_answer_loss, teacher_loss, teacher_no_answer_loss
 from rmreader.learning.readerfolder import load_network
+from rmreader.learning.teacher import teach
 from rmreader.learning.trainer import train
 
 START, END = torch.tensor([1, -1, 0]), torch.tensor([2, -1, 0])
@@ -114,6 +115,18 @@ def test_a_run_learns_from_questions_without_an_answer_and_from_its_teacher(tiny
     own = pointers.log_p1[0].numpy()
     np.testing.assert_allclose(arrays["start"][: len(own)], own, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(arrays["no_answer"][0], pointers.no_answer[0], rtol=1e-3, atol=1e-3)
+
+    # a second teacher costs itself alone, and the two say the mean of what each says
+    other = tmp_path / "second" / "best"
+    both = teach(f"{first.best},{other}", learned, recipe.training.max_context, torch.device("cpu"), tmp_path / "cache")
+    folders = {open_arrays(found)[1]["reader"]: found for found in (tmp_path / "cache" / "taught").iterdir()}
+    assert set(folders) == {str(first.best), str(other)}
+    assert folders[str(first.best)] == folder
+    theirs = open_arrays(folders[str(other)])[0]
+    mean = (np.exp(arrays["end"].astype(float)) + np.exp(theirs["end"].astype(float))) / 2
+    np.testing.assert_allclose(np.exp(both.arrays["end"].astype(float)), mean, rtol=1e-2, atol=1e-4)
+    chances = [1 / (1 + np.exp(-one["no_answer"].astype(float))) for one in (arrays, theirs)]
+    np.testing.assert_allclose(1 / (1 + np.exp(-both.arrays["no_answer"])), np.mean(chances, axis=0), rtol=1e-4)
 
 
 def test_the_papers_network_starts_from_a_reader_with_the_logit_and_the_other_way_round(
