@@ -191,11 +191,12 @@ def visit(chromium: Any, server: Any) -> Iterator[Callable[..., Any]]:
             stack.callback(context.close)
             page = context.new_page()
             page.set_default_timeout(20_000)
-            home = url or server.url
+            url = url or server.url
+            home = url.partition("#")[0]  # which is all that a browser may send
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", lambda request: request.url.startswith(home) or problems.append(request.url))
             page.on("console", lambda line: "Content Security" in line.text and problems.append(line.text))
-            page.goto(home)
+            page.goto(url)
             page.wait_for_selector("#samples button")
             return page
 

@@ -91,14 +91,20 @@ def test_hovering_a_word_tints_what_attends_to_it(visit: Any, reader: Any, passa
     n, m = rounds[0].shape
     assert page.locator("#question-words b").count() == n
     assert page.locator("#passage-words b").count() == m
-    row = int(rounds[0].max(axis=1).argmax())
+    assert page.is_checked(f"#rounds input[value='{len(rounds) - 1}']")  # the last round is shown first
+    assert "Attention is how strongly the reader ties one word to another" in page.text_content("#why-lead")
+    last = rounds[-1]
+    row = int(last.max(axis=1).argmax())
     page.hover(f"#question-words b >> nth={row}")
-    assert strongest(tints(page, "passage"), rounds[0][row])
+    assert strongest(tints(page, "passage"), last[row])
     assert max(tints(page, "question")) == 0
     assert "is looked at most by" in page.text_content("#readout")
     page.hover("#passage-words b >> nth=4")
-    assert strongest(tints(page, "question"), rounds[0][:, 4])
-    assert f"{round(float(rounds[0][:, 4].max()) * 100)} %" in page.text_content("#readout")
+    assert strongest(tints(page, "question"), last[:, 4])
+    assert f"{round(float(last[:, 4].max()) * 100)} %" in page.text_content("#readout")
+    pick(page, "round", 0)
+    page.hover(f"#question-words b >> nth={row}")
+    assert strongest(tints(page, "passage"), rounds[0][row])
 
 
 def test_self_attention_and_what_reattention_changed(
@@ -112,7 +118,7 @@ def test_self_attention_and_what_reattention_changed(
     assert page.locator("#rounds input").count() == 2 * len(rounds) - 1
     pick(page, "kind", "self")
     page.hover("#passage-words b >> nth=5")
-    assert strongest(tints(page, "passage"), rounds[0][:, 5])
+    assert strongest(tints(page, "passage"), rounds[-1][:, 5])
     pick(page, "round", len(rounds))
     page.hover("#passage-words b >> nth=6")
     page.hover("#passage-words b >> nth=5")
@@ -133,7 +139,7 @@ def test_the_heat_map_is_drawn_and_names_the_cell_under_the_mouse(
     page.wait_for_selector("mark")
     look_inside(page)
     explained = reader.explain(questions[0], passage)
-    matrix = np.asarray(explained.rounds[0].interactive)
+    matrix = np.asarray(explained.rounds[-1].interactive)
     n, m = matrix.shape
     row, column = np.unravel_index(int(matrix.argmax()), matrix.shape)
     box = page.evaluate("""() => { const map = document.getElementById('map'); map.scrollIntoView({block: 'center'});

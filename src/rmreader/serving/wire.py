@@ -154,7 +154,8 @@ def _explained(explanation: Explanation, matrix: Callable[[NDArray[np.float32]],
         return json.dumps([{"text": word, "start": start, "end": end} for word, start, end in triples])
 
     rounds = ",".join(
-        f'{{"interactive":{matrix(one.interactive)},"self":{matrix(one.self)}}}' for one in explanation.rounds
+        "{" + ",".join(f'"{name}":{matrix(values)}' for name, values in vars(one).items()) + "}"
+        for one in explanation.rounds
     )
     text = f'{{"question":{words(explanation.question)},"passage":{words(explanation.passage)},"rounds":[{rounds}]}}'
     return text.encode("ascii")
