@@ -25,8 +25,8 @@ class Settings:
     """Largest request body in bytes."""
     max_passage: Count = 100_000
     """Longest passage in characters."""
-    max_question: Count = 2_000
-    """Longest question in characters."""
+    max_question: Count = 100_000
+    """Longest question in characters; in words it is the reader's own limit, as for `ask`."""
     max_explain: Count = 4_000
     """Longest passage in characters whose attention is handed out: it grows with the square of the length."""
     max_explain_question: Count = 300
