@@ -26,8 +26,8 @@ def chat(
     from rich.console import Console
 
     from rmreader.reading.answering.reader import Reader
-    from rmreader.reading.files.chat import Chat, remember
-    from rmreader.reading.files.passages import read_passage
+    from rmreader.shelf.chat import Chat, remember
+    from rmreader.shelf.passages import read_passage
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("a conversation needs standard input and output, and one of them is closed.")

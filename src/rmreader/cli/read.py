@@ -19,10 +19,10 @@ from rmreader.errors import UserError
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
     from rmreader.reading.answering.answers import Answer, Row
-    from rmreader.reading.files.passages import Passages
     from rmreader.reading.files.rows import BadRow
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
+    from rmreader.shelf.passages import Passages
 
 Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
 MinConfidence = Annotated[
@@ -58,8 +58,6 @@ def ask(
 
     With --json, one object per question and line; "offsets" says which text the starts and ends count in.
     """
-    from rmreader.reading.files.passages import OFFSETS
-
     passages = _passages(passage or [], text)
     for question in questions:
         if not question.strip():
@@ -71,7 +69,7 @@ def ask(
         options: dict[str, Any] = {"min_confidence": min_confidence, "always": always, "breaks": breaks[1:]}
         found = reader.ask(question, whole, top=top, **options)
         if json:
-            tree: dict[str, Any] = {"question": question, "offsets": "text" if text is not None else OFFSETS}
+            tree: dict[str, Any] = {"question": question, "offsets": passages.offsets}
             tree["answers"] = [_located(passages, answer) for answer in found]
             if found.none is not None:
                 tree["no_answer"] = found.none
@@ -209,7 +207,7 @@ def evaluate(
 
 def _passages(places: list[str], text: str | None) -> Passages:
     """What is asked about: files, or a text, or standard input where something is sent there."""
-    from rmreader.reading.files.passages import Passages, read_passage
+    from rmreader.shelf.passages import Passages, read_passages
 
     if places and text is not None:
         raise typer.BadParameter("give either --passage or --text, and not both.")
@@ -221,8 +219,10 @@ def _passages(places: list[str], text: str | None) -> Passages:
         if sys.stdin is None or sys.stdin.isatty() or _is_device(sys.stdin):
             raise typer.BadParameter("give the passage: --passage FILE, --text TEXT, or through a pipe.")
         places = ["-"]
-    names = places if len(places) > 1 else [""]  # of one alone it goes without saying
-    return Passages(names, [read_passage(place) for place in places])
+    passages, notes = read_passages(places)
+    for sentence in notes:
+        note(sentence)
+    return passages
 
 
 def _is_device(file: IO[str]) -> bool:

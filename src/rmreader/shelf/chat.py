@@ -16,7 +16,7 @@ from rmreader.console import one_line, printable
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.passages import read_passage
+from rmreader.shelf.passages import read_passage
 
 PROMPT = "? "
 _SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown

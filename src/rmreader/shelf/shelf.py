@@ -1,0 +1,67 @@
+"""The shelf: ask folders of documents, not one passage.
+
+>>> shelf = Shelf.open("docs.rmindex")  # doctest: +SKIP
+>>> shelf.add("docs")  # doctest: +SKIP
+>>> shelf.ask("Who wrote it?")[0].file  # doctest: +SKIP
+'letters/1843.txt'
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from rmreader.errors import UserError
+from rmreader.reading.answering.answers import Explanation
+from rmreader.reading.answering.reader import Reader
+from rmreader.shelf.add import Added, add
+from rmreader.shelf.choose import Citations, choose
+from rmreader.shelf.index import Index, Passage, SqliteIndex
+
+_READ = 10  # passages of a search that are read
+
+
+class Shelf:
+    """Documents that can be asked: an index, and a reader for what a search finds in it."""
+
+    def __init__(self, index: Index, reader: str | Path | Reader = "small", path: Path | None = None) -> None:
+        self.index, self.path, self._reader = index, path, reader
+
+    @classmethod
+    def open(cls, place: str | PathLike[str], reader: str | Path | Reader = "small") -> Shelf:
+        """The index in a file, which the first ``add`` makes; ``reader`` is a name, a folder, or one that is loaded."""
+        return cls(SqliteIndex(Path(place)), reader, Path(place))
+
+    @property
+    def reader(self) -> Reader:
+        """What reads; loaded when it is first needed."""
+        if not isinstance(self._reader, Reader):
+            self._reader = Reader.load(self._reader)
+        return self._reader
+
+    def add(self, *folders: str | PathLike[str], workers: int | None = None) -> Added:
+        """Take in folders (or files) as they are now: what is new or changed is read, what is gone is left out."""
+        return add(self.index, [Path(folder) for folder in folders], workers=workers, apart=self.path)
+
+    def search(self, question: str, count: int = 10) -> list[Passage]:
+        """The passages that fit a question best, best first."""
+        return self.index.search(question, count)
+
+    def ask(
+        self, question: str, *, top: int = 3, min_confidence: float = 0.0, always: bool = False, read: int = _READ
+    ) -> Citations:
+        """The ``top`` best answers, different ones, each with its place; none where the documents do not say.
+
+        ``read`` passages of the search are read. ``always`` takes it for granted that there is an answer, and gives it.
+        """
+        if top < 1 or read < 1:
+            raise UserError("top and read are at least 1.")
+        if not 0 <= min_confidence <= 1:
+            raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
+        passages = self.search(question, read)
+        pairs = [(question, passage.text) for passage in passages]
+        return choose(passages, list(self.reader.ask_many(pairs, top=top, always=True)), top, min_confidence, always)
+
+    def explain(self, question: str, passage: Passage) -> Explanation:
+        """The attention that leads to an answer in a passage."""
+        return self.reader.explain(question, passage.text)
