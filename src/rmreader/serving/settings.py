@@ -21,6 +21,8 @@ class Settings:
     """Names, with commas, that requests may ask for beside localhost, IP addresses and host; * allows every name."""
     api_key: str = ""
     """Key that every call under /v1 must carry; empty asks for none."""
+    index: str = ""
+    """Index of documents (see `rmreader index`) that /v1/ask and the page answer from; empty has none."""
     max_body: Count = 1_048_576
     """Largest request body in bytes."""
     max_passage: Count = 100_000

@@ -72,6 +72,9 @@ class Index(Protocol):
     def document(self, root: str, file: str) -> list[Passage]:
         """All passages of one document, in order."""
 
+    def around(self, id: str, count: int) -> list[Passage]:
+        """A passage with up to ``count`` of its document on either side, in order; none where there is no such id."""
+
     def known(self, root: str) -> dict[str, tuple[str, str]]:
         """Checksum and note of every document of a folder, by its path in it."""
 
@@ -121,6 +124,14 @@ class SqliteIndex:
         """All passages of one document, in order."""
         query = f"SELECT {_COLUMNS}, 0.0 FROM documents JOIN passages ON document = documents.id"
         return self._passages(f"{query} WHERE root = ? AND file = ? ORDER BY passages.id", root, file)
+
+    def around(self, id: str, count: int) -> list[Passage]:
+        """A passage with up to ``count`` of its document on either side, in order; none where there is no such id."""
+        query = (
+            f"SELECT {_COLUMNS}, 0.0 FROM documents JOIN passages ON document = documents.id WHERE document = "
+            "(SELECT document FROM passages WHERE id = ?1) AND passages.id BETWEEN ?1 - ?2 AND ?1 + ?2"
+        )
+        return self._passages(f"{query} ORDER BY passages.id", id, count)
 
     def known(self, root: str) -> dict[str, tuple[str, str]]:
         """Checksum and note of every document of a folder, by its path in it; a file that is not there is made."""

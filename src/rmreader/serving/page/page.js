@@ -10,7 +10,7 @@ const KEPT = 30; // earlier questions
 const attention = new Attention(), tour = new Tour();
 let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
 let samples = [];
-let asked = null; // the last question answered: { question, passage, points, answers, doubt, guess, shown, shelf, link }
+let asked = null; // the last question answered: { question, passage, points, answers, doubt, guess, shown, shelf, read, link }
 let earlier = []; // questions answered, the latest first: { question, passage, shelf, said }; gone with the page
 let turn = 0; // answers to anything but the latest question are dropped
 
@@ -85,8 +85,8 @@ function showAnswers() {
   $("places").replaceChildren(...(shelf ? answers.map((answer, place) => item(place, {}, ...placed(answer))) : []));
   $("guess").hidden = true;
   if (answers.length) return choose(0, !shelf);
-  const where = shelf ? "these documents" : "this passage";
-  const why = doubt === undefined ? ["No answer", `Nothing in ${shelf ? where : "the passage"} could be pointed at.`] : [`Not in ${where}`, `${percent(doubt)} sure`];
+  const why = doubt !== undefined ? [`Not in ${shelf ? "these documents" : "this passage"}`, `${percent(doubt)} sure`]
+    : shelf ? ["Not in these documents", "None of them has a word of the question."] : ["No answer", "Nothing in the passage could be pointed at."];
   $("best").replaceChildren(why[0], element("small", {}, why[1]));
   showGuess(false);
 }
@@ -128,10 +128,10 @@ function showGuess(open) {
 }
 
 // Mark an answer in the passage, or nothing; a guess in its own way. On the shelf its document is opened first.
-async function point(answer) {
+function point(answer) {
+  if (asked.shelf) return openDocument(answer);
   asked.shown = answer;
   $("why-button").hidden = !answer;
-  if (asked.shelf) return openDocument(answer);
   if (!answer) {
     closeWhy();
     return $("reading").replaceChildren(asked.passage);
@@ -147,17 +147,18 @@ function mark({ start, end }, guessed) {
   if (!$("why").hidden && attention.holds(asked.shown)) attention.point(asked.shown);
 }
 
-// The text of a document round an answer, which the index holds; its offsets are the document's, ours the text's.
+// The text of a document round an answer, as the index holds it, with the passage that was read.
 async function openDocument(answer) {
   const mine = asked, guessed = answer !== null && answer === asked.guess;
+  Object.assign(asked, { opening: answer, shown: null });
   closeWhy();
   tour.close();
   $("why-button").hidden = $("text").hidden = true;
   if (!answer) return arrange();
   try {
-    const { text, start: from } = await post("v1/place", { document: answer.document, start: answer.start, end: answer.end });
-    if (mine !== asked || asked.shown !== answer) return;
-    Object.assign(asked, { passage: text, points: [...text], shown: { ...answer, start: answer.start - from, end: answer.end - from } });
+    const { id, start, end } = answer.passage, { text, ...read } = await post("v1/place", { passage: id });
+    if (mine !== asked || asked.opening !== answer) return;
+    Object.assign(asked, { points: [...text], read, shown: { ...answer, start: read.start + start, end: read.start + end } });
     $("why-button").hidden = $("text").hidden = false;
     $("passage-label").textContent = whereabouts(answer);
     $("length").textContent = "";
@@ -197,8 +198,10 @@ function changeSource() {
   arrange();
 }
 
-// Attention grows with the square of the passage, so of a long one only the part round the answer is shown.
-function partAround({ points }, { start, end }) {
+// Attention grows with the square of the passage, so of a long one only the part round the answer is shown; of a
+// document, the passage that was read.
+function partAround({ points, read }, { start, end }) {
+  if (read && read.end - read.start <= limits.max_explain) return { from: read.start, part: points.slice(read.start, read.end) };
   if (points.length <= limits.max_explain) return { from: 0, part: points };
   let from = Math.max(0, Math.min(Math.floor((start + end - limits.max_explain) / 2), points.length - limits.max_explain));
   let to = from + limits.max_explain;
@@ -416,7 +419,7 @@ async function start() {
   $("about").textContent = limits.reader ? `Reader “${limits.reader}”` : "";
   if (limits.shelf) {
     $("sources").hidden = false;
-    $("shelf-label").textContent = `The shelf: ${count(limits.shelf.documents, "document", "documents")}`;
+    $("shelf-label").textContent = `The documents in “${limits.shelf}”`;
     $("sources").querySelector("[value=shelf]").click();
   }
   $("samples").replaceChildren(...samples.map((sample) => {
