@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 from support.page import ask, contrast, look_inside, luminance, percent
 
 pytestmark = pytest.mark.browser
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
 def pick(page: Any, name: str, value: Any) -> None:
@@ -55,7 +52,8 @@ def test_choosing_a_candidate_moves_the_highlight(visit: Any, reader: Any, passa
     page = visit()
     ask(page, questions[0], passage)
     page.wait_for_selector("mark")
-    expected = reader.ask(questions[0], passage, top=6)
+    found = reader.ask(questions[0], passage, top=12)  # of which marks without a letter are no answer to a person
+    expected = [answer for answer in found if any(one.isalnum() for one in answer.text)][:6]
     rows = page.locator("#answers button")
     assert [row.locator(".text").text_content() for row in rows.all()] == [answer.text for answer in expected]
     rows.nth(2).focus()
@@ -325,26 +323,3 @@ def test_both_colour_schemes_are_readable(visit: Any, passage: str, scheme: str)
     assert (card < 0.1) == (scheme == "dark")
     for selector in ("#reading", ".quiet", "#best", "#edit", "mark", ".primary"):
         assert contrast(page, selector) >= 4.5, selector
-
-
-@pytest.mark.skipif("RMREADER_SCREENSHOTS" not in os.environ, reason="set RMREADER_SCREENSHOTS=1 to renew docs/images")
-def test_screenshots_for_the_readme(visit: Any) -> None:
-    pillow = pytest.importorskip("PIL.Image", reason="Pillow, which comes with the extra `plots`, is not installed")
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
-    desktop = {"viewport": {"width": 1180, "height": 900}}
-    for name, options in {"light": desktop, "dark": {**desktop, "color_scheme": "dark"}, "phone": phone}.items():
-        page = visit(**options)
-        page.click("#samples button >> nth=0")
-        page.wait_for_selector("mark")
-        if name != "phone":
-            look_inside(page)
-            page.locator("#question-words b").nth(1).focus()
-            page.mouse.move(5, 5)
-            page.evaluate("scrollTo(0, 0)")
-        page.wait_for_timeout(400)
-        path = IMAGES / f"page-{name}.png"
-        page.screenshot(path=path, full_page=True)
-        with pillow.open(path) as picture:  # 256 colours: a third of the size, and no eye can tell
-            picture.convert("RGB").quantize(256, dither=pillow.Dither.NONE).save(path, optimize=True)
-        assert path.stat().st_size < 250_000

@@ -152,10 +152,11 @@ def test_a_long_text_is_scrolled_to_its_answer(visit: Any, reader: Any, phone: b
 def test_candidates_are_different_answers(visit: Any, passage: str, questions: list[str]) -> None:
     page = visit()
     for question in questions:
-        ask(page, question, passage)
+        ask(page, question, passage * 2)
         page.wait_for_selector("#ask:enabled")
         texts = [text.lower() for text in page.locator("#answers .text").all_text_contents()]
         assert len(texts) == len(set(texts)) > 1
+        assert all(any(one.isalnum() for one in text) for text in texts)
 
 
 def test_a_question_may_have_as_many_words_as_ask_takes(visit: Any, server: Any, reader: Any, passage: str) -> None:

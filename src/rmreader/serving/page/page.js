@@ -7,6 +7,7 @@ import { Tour } from "./tour.js";
 import { packLink, textOf, unpackLink } from "./texts.js";
 
 const KEPT = 30; // earlier questions
+const SHOWN = 6; // candidates
 const attention = new Attention(), tour = new Tour();
 let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
 let samples = [];
@@ -34,9 +35,9 @@ async function ask() {
   try {
     const complaint = complaintAbout(question, passage, shelf);
     if (complaint) throw new Refusal(complaint);
-    const { answers, no_answer: doubt, guess } = await (shelf ? post("v1/ask", { question, top: 3 }) : post("v1/answer", { question, passage, top: 6 }));
+    const { answers, no_answer: doubt, guess } = await (shelf ? post("v1/ask", { question, top: 3 }) : post("v1/answer", { question, passage, top: 2 * SHOWN }));
     if (mine !== turn) return;
-    asked = { question, passage, points: [...passage], answers, doubt, guess, shelf, shown: null };
+    asked = { question, passage, points: [...passage], answers: shelf ? answers : distinct(answers), doubt, guess, shelf, shown: null };
     remember();
     tour.close();
     showAnswers();
@@ -52,6 +53,12 @@ async function ask() {
     }
   }
   if (!$("why").hidden) await explainAnew();
+}
+
+// The same words in another place are no other answer to a person, and a mark without a letter is none.
+function distinct(answers) {
+  const texts = answers.map((answer) => answer.text.toLowerCase());
+  return answers.filter((answer, place) => !place || (/[\p{L}\p{N}]/u.test(answer.text) && texts.indexOf(texts[place]) === place)).slice(0, SHOWN);
 }
 
 // What is shown would be taken for the answer to what has just failed.

@@ -14,8 +14,8 @@ const STEPS = [
     ...(shared.length ? ["Both looked at ", ...listed(shared, false), ": "] : []), `their overlap is ${figure(overlap)}`,
     ...(rival ? [`, that of `, strong(asking), " and ", strong(rival.word), `, another candidate, ${figure(rival.overlap)}`] : []),
     ". Reattention adds this overlap, times a weight the reader has learned, when round 2 ties words together: two that looked at the same places are drawn closer. ",
-    strong(word), " gave ", strong(asking), ` ${percent(before)} of its attention in round 1 and ${percent(after)} in round 2`,
-    rounds > 2 ? `; the same happens before ${rounds === 3 ? "round 3" : `each of the ${rounds} rounds`}, and then the reader points at its answer.` : ", and then the reader points at its answer."]],
+    strong(word), " gave ", strong(asking), ` ${percent(before)} of its attention in round 1 and ${percent(after)} in round 2, where what it has understood meanwhile counts as well. `,
+    rounds > 2 ? `The same happens before ${rounds === 3 ? "round 3" : "every later round"}; then the reader points at its answer.` : "Then the reader points at its answer."]],
 ];
 
 const strong = (text) => element("strong", {}, `“${text}”`);
@@ -36,13 +36,18 @@ const row = ({ values, cols }, at) => Array.from(values.subarray(at * cols, (at 
 // All that the steps tell, out of the first two rounds: spans are [from, to) in words, that of the answer first.
 function story({ question, passage, rounds }, [answer, ...rivals]) {
   const cols = passage.length, matrix = (round, kind) => ({ values: rounds[round][kind], cols });
-  const asked = question.map((one, at) => at).filter((at) => word(question[at]));
-  const inside = ([from, to]) => passage.map((one, at) => at).slice(from, to).filter((at) => word(passage[at]));
+  const places = (words, from, to) => words.map((one, at) => at).slice(from, to).filter((at) => word(words[at]));
+  const telling = (words, at) => words[at].text.length > 3 || /[\p{Lu}\p{N}]/u.test(words[at].text);
+  const asked = places(question, 0);
+  const inside = ([from, to]) => {
+    const all = places(passage, from, to), most = all.filter((at) => telling(passage, at));
+    return most.length ? most : all;
+  };
   const together = (i, j) => row(matrix(0, "context"), i).map((share, k) => share * rounds[0].self[k * cols + j]); // Eq. 4, by word
   const overlap = (i, j) => together(i, j).reduce((sum, share) => sum + share, 0);
   const best = (is, js) => is.flatMap((i) => js.map((j) => [overlap(i, j), i, j])).sort((a, b) => b[0] - a[0])[0];
   const [value, i, j] = best(asked.length ? asked : [0], inside(answer).length ? inside(answer) : [answer[0]]);
-  const other = rivals.map((span) => inside(span).filter((at) => ![passage[j].text, question[i].text].includes(passage[at].text))).find((words) => words.length);
+  const other = rivals.map((span) => inside(span).filter((at) => telling(passage, at) && ![passage[j].text, question[i].text].includes(passage[at].text))).find((words) => words.length);
   const rival = other && best([i], other);
   return {
     i, j, word: passage[j].text, asking: question[i].text, overlap: value, rounds: rounds.length,
