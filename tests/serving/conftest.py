@@ -180,11 +180,11 @@ def doubting(reader: Reader) -> Reader:
 
 
 DOCUMENTS = {
-    "harbour/lights.md": "# Lights\n\n## Gull Rock\n\nThe lighthouse on Gull Rock was finished in 1874. Its builder was "
-    "Margaret Inglis, who chose granite from the quarry at Penmorra.\n\n## Sand Point\n\nThe lighthouse at Sand Point "
-    "was built by her pupil, Owen Tarrant, in 1891, of brick and iron.\n",
-    "harbour/towers.html": "<html><body><h1>Towers</h1><p>The wooden lighthouse at Keld, a tower on stilts, was built by "
-    "Ruth Amory &amp; Sons in 1850. It burned down within a decade.</p></body></html>",
+    "harbour/lights.md": "# Lights\n\n## Gull Rock\n\nThe lighthouse on Gull Rock was finished in 1874. Its builder "
+    "was Margaret Inglis, who chose granite from the quarry at Penmorra.\n\n## Sand Point\n\nThe lighthouse at Sand "
+    "Point was built by her pupil, Owen Tarrant, in 1891, of brick and iron.\n",
+    "harbour/towers.html": "<html><body><h1>Towers</h1><p>The wooden lighthouse at Keld, a tower on stilts, was built "
+    "by Ruth Amory &amp; Sons in 1850. It burned down within a decade.</p></body></html>",
     "canal.txt": PASSAGE + "\n\n" + "Barges of coal went down it for a century, and pleasure boats since then. " * 20,
     "rain.txt": "It rained in Tarn all day, and the weir at Tarrow overflowed.",
 }

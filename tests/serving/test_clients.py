@@ -11,6 +11,7 @@ import httpx
 
 from rmreader.serving.batcher import CLIENT, Batcher
 from rmreader.serving.settings import Settings
+from rmreader.serving.shelf import Documents
 
 
 class InParts:
@@ -70,7 +71,9 @@ def test_many_calls_of_one_client_have_one_turn_a_round(reader: Any, passage: st
     meanwhile = sum(one.startswith("greedy") for one in read[own[0] : own[-1]])
     assert meanwhile <= len(own) + 1  # turn by turn with all of the greedy one's calls together, not with each
     assert read.index("brief?") <= 4  # one turn of each client, and what was being read
-    assert read.index("greedy short?") <= 14  # its calls take turns with one another: a long one never shuts out a short
+    assert (
+        read.index("greedy short?") <= 14
+    )  # its calls take turns with one another: a long one never shuts out a short
     assert waits["stranger"] <= 4  # seconds: one turn of each of two clients, and what is being read
     assert waits["greedy"] >= 6  # and a turn of each of its own calls
 
@@ -92,3 +95,21 @@ def test_whoever_is_at_one_address_is_one_client(start: Any, held: Any, passage:
     for thread in threads:
         thread.join(30)
     assert clients == ["127.0.0.2"] * 2 + ["127.0.0.3"] * 2
+
+
+def test_a_client_searches_once_at_a_time(shelf: Any, reader: Any) -> None:
+    """So that another, who comes later, is next."""
+    order: list[str] = []
+
+    async def run() -> None:
+        documents = Documents(shelf, Batcher(reader, Settings()))
+
+        async def look(client: str) -> None:
+            CLIENT.set(client)
+            await documents._look(lambda what, count: order.append(what), client, 1)
+
+        await asyncio.gather(*(look("greedy") for _ in range(6)), look("other"))
+
+    asyncio.run(run())
+    assert sorted(order) == ["greedy"] * 6 + ["other"]
+    assert order.index("other") <= 2

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rmreader.errors import UserError
 from rmreader.serving import wire
+from rmreader.serving.server import serve
+from rmreader.serving.settings import Settings
 from rmreader.shelf.shelf import Shelf
 
 ASKED = "Who built the lighthouse?"
@@ -121,23 +123,20 @@ def test_a_damaged_index_is_a_fault_of_ours_that_names_no_file(start: Any, reade
     assert "secret" not in error(server.post("/v1/ask", {"question": ASKED}), 500, "internal")
 
 
-def test_a_client_searches_once_at_a_time(start: Any, shelf: Shelf, reader: Any) -> None:
-    """So that another, who comes later, is next."""
-    from rmreader.serving.batcher import CLIENT, Batcher
-    from rmreader.serving.settings import Settings
-    from rmreader.serving.shelf import Documents
+def test_what_is_no_index_is_refused_before_the_door_opens(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such index"):
+        serve("small", Settings(port=0, index=str(tmp_path / "none.rmindex")))
 
-    order: list[str] = []
 
-    async def run() -> None:
-        documents = Documents(shelf, Batcher(reader, Settings()))
-
-        async def look(client: str) -> None:
-            CLIENT.set(client)
-            await documents._look(lambda what, count: order.append(what), client, 1)
-
-        await asyncio.gather(*(look("greedy") for _ in range(6)), look("other"))
-
-    asyncio.run(run())
-    assert sorted(order) == ["greedy"] * 6 + ["other"]
-    assert order.index("other") <= 2
+def test_a_long_document_is_shown_around_the_passage(start: Any, reader: Any, tmp_path: Path) -> None:
+    (tmp_path / "long").mkdir()
+    text = "\n\n".join(f"Item {k} of the list is a {k} in a box. " * 30 for k in range(60))
+    (tmp_path / "long" / "list.txt").write_text(text, encoding="utf-8")
+    shelf = Shelf.open(tmp_path / "long.rmindex", reader)
+    shelf.add(tmp_path / "long", workers=1)
+    server = start(shelf=shelf)
+    found = next(one for one in shelf.search("Item 30 of the list") if "Item 30 " in one.text)
+    place = server.post("/v1/place", {"passage": found.id}).json()
+    assert place["text"][place["start"] : place["end"]] == found.text
+    assert place["start"] > 5_000
+    assert len(place["text"]) < 35_000 < len(text)

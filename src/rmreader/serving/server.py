@@ -86,11 +86,11 @@ def serve(name: str = "small", settings: Settings | None = None) -> None:
 
     settings = settings or Settings()
     to_stderr()
+    shelf = Shelf.open(settings.index) if settings.index else None
+    if shelf is not None:
+        shelf.search("Is it there?", 1)  # what is no index is refused before the door opens
     listener = listen(settings)
     reader = Reader.load(name)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
-    shelf = Shelf.open(settings.index, reader) if settings.index else None
-    if shelf is not None:
-        shelf.search("Is it there?", 1)  # what is no index is refused before the door opens
     Server(create_app(reader, settings, Path(name).name, shelf), settings).run(sockets=[listener])
     event("stopped")
