@@ -8,6 +8,7 @@ import { packLink, textOf, unpackLink } from "./texts.js";
 
 const KEPT = 30; // earlier questions
 const SHOWN = 6; // candidates
+const AROUND = 160; // characters of a sentence on either side of an answer from the shelf
 const attention = new Attention(), tour = new Tour();
 let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
 let samples = [];
@@ -104,12 +105,13 @@ function item(place, properties, ...children) {
   return element("li", {}, button);
 }
 
-// An answer from the shelf: itself, the sentence around it, and where that is.
+// An answer from the shelf: itself, the sentence around it (of a long one a part), and where that is.
 function placed(answer) {
-  const [before, after] = answer.sentence.split(answer.text, 2);
-  const sentence = after === undefined ? [answer.sentence] : [before, element("em", {}, answer.text), answer.sentence.slice(before.length + answer.text.length)];
+  const at = answer.sentence.indexOf(answer.text), end = at + answer.text.length;
+  const before = at > AROUND ? `…${answer.sentence.slice(at - AROUND, at)}` : answer.sentence.slice(0, Math.max(0, at));
+  const after = answer.sentence.length > end + AROUND ? `${answer.sentence.slice(end, end + AROUND)}…` : answer.sentence.slice(end);
   return [element("span", { className: "text" }, answer.text, element("span", {}, `${percent(answer.confidence)} sure`)),
-    element("q", {}, ...sentence), element("small", {}, whereabouts(answer))];
+    element("q", {}, before, element("em", {}, answer.text), after), element("small", {}, whereabouts(answer))];
 }
 
 const whereabouts = ({ document, page, heading }) => [document, page && `page ${page}`, heading].filter(Boolean).join(" · ");
