@@ -35,6 +35,9 @@ Always = Annotated[
 MaxLength = Annotated[
     int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; else what its recipe says.")
 ]
+Index = Annotated[
+    str | None, typer.Option("--index", "-i", help="Ask all documents of an index, which `rmreader index` makes.")
+]
 DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A SQuAD-format file (.json, .json.gz).")]
 
 
@@ -43,25 +46,37 @@ def ask(
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help="One question or more.")],
     passage: Annotated[
         list[str] | None,
-        typer.Option("--passage", "-p", help="File with the passage (UTF-8); - reads stdin. Several are read as one."),
+        typer.Option("--passage", "-p", help="Document with the passage; - reads stdin. Several are read as one."),
     ] = None,
     text: Annotated[str | None, typer.Option(help="The passage itself.")] = None,
+    index: Index = None,
     model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first.")] = 1,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="How many answers per question, best first: 1, of an index 3.")
+    ] = None,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
     max_length: MaxLength = None,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Answer questions about a passage: of files, of --text, or of standard input where it is a pipe.
+    """Answer questions about a passage (of files, of --text, or of standard input where it is a pipe) or about all
+    documents of an --index.
 
     With --json, one object per question and line; "offsets" says which text the starts and ends count in.
     """
-    passages = _passages(passage or [], text)
     for question in questions:
         if not question.strip():
             raise UserError("the question is empty; ask something.")
+    if index is not None:
+        if passage or text is not None:
+            raise typer.BadParameter("give either --index or a passage, and not both.")
+        from rmreader.cli.shelf import ask_shelf
+
+        loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
+        ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
+        return
+    passages, top = _passages(passage or [], text), top or 1
     from rmreader.reading.answering.reader import Reader
 
     reader, whole, breaks = Reader.load(model, threads=threads, max_length=max_length), passages.text, passages.begins

@@ -12,9 +12,11 @@ from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.scoring.squad import normalize
 from rmreader.shelf.index import Passage
 
+# Fitted on nine held-out articles among all of SQuAD, each question with and without its article: log/2026-11-16-shelf.md.
 _SEARCH = 0.3  # what a point of the search counts in log-odds
-_NONE = 1.0  # the odds that no passage has the answer, where each by itself is as likely as not to have it
-_DOUBT = 0.5  # above this chance that none has it, no answer is given
+_NONE = 1.3  # odds that no passage has the answer, per passage that was read
+_DOUBT = 0.57  # above this chance that none has it, no answer is given
+_LEAST = 0.01  # confidence of an answer that is worth showing after the first
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Citation:
     def file(self) -> str:
         """The path of the document in the folder that was indexed."""
         return self.passage.file
+
+    @property
+    def place(self) -> str:
+        """File, page and heading, for a person."""
+        page, heading = self.passage.stretch.page, self.passage.stretch.heading
+        return self.file + (f", page {page}" if page else "") + (f", {heading}" if heading else "")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for ``json.dumps``."""
@@ -83,32 +91,36 @@ def choose(
     """The best of the answers that the passages gave, each read by itself with an answer taken for granted.
 
     A reader's scores are only comparable within one passage; its chance that a passage holds no answer, fitted on
-    held-out articles, is comparable between them. Let o_i be the odds that passage i holds the answer, times
-    exp(c·s_i) for the score of the search, and let at most one passage be the right one: then its chance is
-    o_i / (o_0 + Σ o_j), and that of none o_0 / (o_0 + Σ o_j). It multiplies the confidence within the passage.
+    held-out articles, is comparable between them. Let o_i be the odds that passage i of k holds one, times exp(c·s_i)
+    for how much better than the mean the search likes it. Then the chance that none does is n·k / (n·k + max o_i), and
+    what is left is shared by o_i; within a passage, its answers' confidences share it.
     """
+    cited = Citations()
+    if not passages:
+        return cited
+    mean = sum(passage.score for passage in passages) / len(passages)
     odds = [
-        math.exp(_log_odds(answers) + _SEARCH * (passage.score - passages[0].score))
+        math.exp(_log_odds(answers) + _SEARCH * (passage.score - mean))
         for passage, answers in zip(passages, found, strict=True)
     ]
-    able = all(answers.none is not None for answers in found)
-    total = sum(odds) + (_NONE if able and not always else 0.0)
-    cited: dict[str, Citation] = {}
+    if all(answers.none is not None for answers in found):
+        nothing = _NONE * len(passages)
+        cited.none = nothing / (nothing + max(odds))
+        cited.absent = cited.none > _DOUBT
+    some = 1.0 if always or cited.none is None else 1 - cited.none
+    best: dict[str, Citation] = {}
     for passage, answers, one in zip(passages, found, odds, strict=True):
         for answer in answers:
-            sure = replace(answer, confidence=one / total * answer.confidence)
-            key = normalize(answer.text) or answer.text
-            if key not in cited or cited[key].confidence < sure.confidence:
-                cited[key] = Citation(sure, passage, *passage.stretch.span(answer.start, answer.end))
-    best = sorted(cited.values(), key=lambda one: -one.confidence)
-    given = Citations()
-    given.guess = best[0] if best else None
-    if able and found:
-        given.none = _NONE / (_NONE + sum(odds))
-        given.absent = given.none > _DOUBT
-    if always or not given.absent:
-        given += [one for one in best[:top] if one.confidence >= min_confidence]
-    return given
+            sure = replace(answer, confidence=some * one / sum(odds) * answer.confidence)
+            key = normalize(answer.text)
+            if key and (key not in best or best[key].confidence < sure.confidence):
+                best[key] = Citation(sure, passage, *passage.stretch.span(answer.start, answer.end))
+    ranked = sorted(best.values(), key=lambda one: -one.confidence)
+    cited.guess = ranked[0] if ranked else None
+    if always or not cited.absent:
+        kept = [one for one in ranked[:top] if one is ranked[0] or one.confidence >= _LEAST]
+        cited += [one for one in kept if one.confidence >= min_confidence]
+    return cited
 
 
 def _log_odds(answers: Answers) -> float:

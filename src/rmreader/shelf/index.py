@@ -81,6 +81,9 @@ class Index(Protocol):
     def put(self, entries: Sequence[Entry], gone: Sequence[Name] = ()) -> None:
         """Put documents in, each in the place of what was there by its name, and take the ``gone`` out; all or none."""
 
+    def size(self) -> int:
+        """How many documents can be asked."""
+
 
 _FORMAT = 0x524D5231  # of a file: "RMR1"
 _SCHEMA = (
@@ -93,13 +96,15 @@ _SCHEMA = (
 )
 _COLUMNS = "passages.id, root, file, text, runs, page, heading, offsets"
 _ENTRY = "root, file, checksum, offsets, note"
-_ABOUT = 0.5  # what a word in the headings counts, against one in the text
+ABOUT = 1.0  # what a word in the headings counts, against one in the text
 _MOST_WORDS = 100  # of a question, to search by
 _WAIT = 60.0  # seconds for another process that writes
-_COMMON = """a about after all also am an and any are as at be been before being between both but by can could did do
-does during each for from had has have he her him his how i if in into is it its many me more most much my no nor not of
-off on one or other our out over she should so some such than that the their them then there these they this those through to
-under until up very was we were what when where which while who whom whose why will with would you your"""
+_COMMON = """
+a about after all also am an and any are as at be been before being between both but by can could did do does during
+each for from had has have he her him his how i if in into is it its many me more most much my no nor not of off on
+one or other our out over she should so some such than that the their them then there these they this those through
+to under until up very was we were what when where which while who whom whose why will with would you your
+"""
 _STOP = frozenset(_COMMON.split())
 
 
@@ -113,7 +118,7 @@ class SqliteIndex:
     def search(self, question: str, count: int) -> list[Passage]:
         """By BM25 of the words that carry meaning, in the text or, for less, in the headings and the file's name."""
         query = (
-            f"SELECT {_COLUMNS}, -rank FROM (SELECT rowid AS found, bm25(words, 1.0, {_ABOUT}) AS rank FROM words "
+            f"SELECT {_COLUMNS}, -rank FROM (SELECT rowid AS found, bm25(words, 1.0, {ABOUT}) AS rank FROM words "
             "WHERE words MATCH ? ORDER BY rank LIMIT ?) JOIN passages ON passages.id = found "
             "JOIN documents ON documents.id = document ORDER BY rank, found"
         )
@@ -153,6 +158,11 @@ class SqliteIndex:
                 base.execute("ROLLBACK")
                 raise
 
+    def size(self) -> int:
+        """How many documents can be asked."""
+        with self._sound() as base:
+            return int(base.execute("SELECT count(*) FROM documents WHERE offsets > ''").fetchone()[0])
+
     def close(self) -> None:
         """Let go of the file, in this thread; the last to do so leaves one file, without a log beside it."""
         base: sqlite3.Connection | None = self._mine.__dict__.pop("base", None)
@@ -163,7 +173,7 @@ class SqliteIndex:
         with self._sound() as base:
             rows = base.execute(query, values).fetchall()
             return [
-                Passage(str(id), root, file, Stretch(text, _runs(runs, text), page, heading), offsets, score)
+                Passage(str(id), root, file, Stretch(text, runs_of(runs, text), page, heading), offsets, score)
                 for id, root, file, text, runs, page, heading, offsets, score in rows
             ]
 
@@ -245,7 +255,7 @@ def _connect(path: Path, create: bool) -> sqlite3.Connection:
     return base
 
 
-def _runs(written: str, text: str) -> tuple[Run, ...]:
+def runs_of(written: str, text: str) -> tuple[Run, ...]:
     """Runs as they were kept; ``ValueError`` where they are none."""
     runs = tuple((int(at), int(origin), int(length)) for at, origin, length in json.loads(written))
     begins = [run[0] for run in runs]

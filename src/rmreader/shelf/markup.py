@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from rmreader.shelf.places import Maker, Stretch
 
-_NAMES = """address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption
-figure footer form h1 h2 h3 h4 h5 h6 head header hr html legend li main menu nav ol option p pre section summary table tbody td
-tfoot th thead title tr ul"""
+_NAMES = """
+address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure
+footer form h1 h2 h3 h4 h5 h6 head header hr html legend li main menu nav ol option p pre section summary table
+tbody td tfoot th thead title tr ul
+"""
 _BLOCKS = frozenset(_NAMES.split())
 _UNREAD = re.compile(r"(script|style|template|svg|noscript|iframe|object|textarea|select)\Z", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)(?>[^>\"'=]|=\s*\"[^\"]*\"|=\s*'[^']*'|[\"'=])*+>")

@@ -24,12 +24,19 @@ _READ = 10  # passages of a search that are read
 class Shelf:
     """Documents that can be asked: an index, and a reader for what a search finds in it."""
 
-    def __init__(self, index: Index, reader: str | Path | Reader = "small", path: Path | None = None) -> None:
-        self.index, self.path, self._reader = index, path, reader
+    def __init__(self, index: Index, reader: str | Path | Reader = "small", place: str | Path = "") -> None:
+        self.index, self.place, self._reader = index, place, reader
 
     @classmethod
     def open(cls, place: str | PathLike[str], reader: str | Path | Reader = "small") -> Shelf:
-        """The index in a file, which the first ``add`` makes; ``reader`` is a name, a folder, or one that is loaded."""
+        """The index in a file, or at an address of OpenSearch, which the first ``add`` makes.
+
+        ``reader`` is a name, a folder, or one that is loaded.
+        """
+        if str(place).startswith(("http://", "https://")):
+            from rmreader.shelf.opensearch import OpenSearchIndex
+
+            return cls(OpenSearchIndex(str(place)), reader, str(place))
         return cls(SqliteIndex(Path(place)), reader, Path(place))
 
     @property
@@ -41,7 +48,7 @@ class Shelf:
 
     def add(self, *folders: str | PathLike[str], workers: int | None = None) -> Added:
         """Take in folders (or files) as they are now: what is new or changed is read, what is gone is left out."""
-        return add(self.index, [Path(folder) for folder in folders], workers=workers, apart=self.path)
+        return add(self.index, [Path(folder) for folder in folders], workers=workers, apart=Path(self.place))
 
     def search(self, question: str, count: int = 10) -> list[Passage]:
         """The passages that fit a question best, best first."""
