@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmreader.errors import UserError
@@ -36,7 +37,7 @@ def create_app(reader: Reader, settings: Settings, name: str = "", shelf: Shelf 
     batcher = Batcher(reader, settings)
     meters = Meters(lambda: len(batcher.pending))
     batcher.observe = meters.batch
-    about = {"reader": name, "shelf": shelf.path.stem if shelf and shelf.path else None}
+    about = {"reader": name, "shelf": Path(shelf.place).stem if shelf else None}  # of an address, no password
     routes = {**calls(batcher, settings, Documents(shelf, batcher)), **states(batcher, meters), **page(settings, about)}
     return Gate(routes, settings, batcher, meters)
 

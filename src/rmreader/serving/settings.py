@@ -22,7 +22,7 @@ class Settings:
     api_key: str = ""
     """Key that every call under /v1 must carry; empty asks for none."""
     index: str = ""
-    """Index of documents (see `rmreader index`) that /v1/ask and the page answer from; empty has none."""
+    """Index of documents, as `rmreader index` makes it, that /v1/ask and the page answer from; empty has none."""
     max_body: Count = 1_048_576
     """Largest request body in bytes."""
     max_passage: Count = 100_000

@@ -14,9 +14,8 @@ from rmreader.serving.batcher import CLIENT, Batcher
 from rmreader.serving.wire import Refused, Response, reply
 from rmreader.shelf.choose import Citation, choose
 from rmreader.shelf.places import BETWEEN
-from rmreader.shelf.shelf import Shelf
+from rmreader.shelf.shelf import READ, Shelf
 
-READ = 10  # passages of a search that are read
 AROUND = 10  # passages before and after an answer's that are shown with it
 SEARCHES = 2  # at once
 

@@ -56,6 +56,16 @@ class OpenSearchIndex:
             hits = sorted(self._scan(self.name, _one((root, file))), key=lambda hit: int(hit["_source"]["number"]))
             return [_passage(hit) for hit in hits]
 
+    def around(self, id: str, count: int) -> list[Passage]:
+        """A passage with up to ``count`` of its document on either side, in order; none where there is no such id."""
+        key, _, number = id.rpartition("-")
+        if not number.isdecimal():
+            return []
+        ids = [f"{key}-{at}" for at in range(max(0, int(number) - count), int(number) + count + 1)]
+        with self._sound():
+            found = self.client.mget(index=self.name, body={"ids": ids})["docs"]
+            return [_passage(hit) for hit in found if hit.get("found")]
+
     def known(self, root: str) -> dict[str, tuple[str, str]]:
         """Checksum and note of every document of a folder, by its path in it; an index that is not there is made."""
         with self._sound():

@@ -18,7 +18,7 @@ from rmreader.shelf.add import Added, add
 from rmreader.shelf.choose import Citations, choose
 from rmreader.shelf.index import Index, Passage, SqliteIndex
 
-_READ = 10  # passages of a search that are read
+READ = 10  # passages of a search that are read
 
 
 class Shelf:
@@ -55,7 +55,7 @@ class Shelf:
         return self.index.search(question, count)
 
     def ask(
-        self, question: str, *, top: int = 3, min_confidence: float = 0.0, always: bool = False, read: int = _READ
+        self, question: str, *, top: int = 3, min_confidence: float = 0.0, always: bool = False, read: int = READ
     ) -> Citations:
         """The ``top`` best answers, different ones, each with its place; none where the documents do not say.
 
