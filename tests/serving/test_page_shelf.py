@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.page import contrast, look_inside, percent
+from support.page import contrast, drop, look_inside, percent
 
 pytestmark = pytest.mark.browser
 ASKED = "Who built the lighthouse?"
@@ -93,6 +93,10 @@ def test_between_the_shelf_and_a_text_nothing_is_carried_over(visit: Any, home: 
     page.click("#history summary")
     page.click(f"#earlier button:has-text('{ASKED}')")
     page.wait_for_selector("#places button")
+    drop(page, "rain.txt", b"It rained in Tarn.")  # a text of one's own
+    page.wait_for_selector("#passage:visible")
+    assert page.is_checked("input[name=source][value=text]")
+    assert page.is_hidden("#result")
     other = visit(link)
     other.wait_for_selector("#places button")
     assert other.input_value("#question") == ASKED

@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.page import ask, percent
+from support.page import ask, drop, percent
 
 from rmreader.errors import UserError
 
 pytestmark = pytest.mark.browser
-
-DROP = """([name, bytes]) => {
-    const data = new DataTransfer(), target = document.getElementById('passage-label');
-    data.items.add(new File([Uint8Array.from(bytes)], name));
-    for (const kind of ['dragover', 'drop'])
-        target.dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true})); }"""
 
 
 def packed(tree: Any) -> str:
@@ -43,7 +37,7 @@ def test_a_file_is_opened_or_dropped_and_asked(visit: Any, reader: Any, passage:
     page.wait_for_selector("mark")
     assert page.text_content("mark") == reader.ask("Who was the engineer?", passage)[0].text
     other = "It rained in Tarn — all day."
-    page.evaluate(DROP, ["rain.txt", list(other.encode("utf-16"))])
+    drop(page, "rain.txt", other.encode("utf-16"))
     page.wait_for_selector("#passage:visible")
     assert page.input_value("#passage") == other
     assert page.is_hidden("#result")  # it was the answer to another text
@@ -66,7 +60,7 @@ def test_a_file_that_is_no_text_is_a_sentence_and_no_answer_is_under_it(
     page = visit(start(max_passage=100).url)
     ask(page, "Where did it rain?", "It rained in Tarn.")
     page.wait_for_selector("mark")
-    page.evaluate(DROP, [name, list(content)])
+    drop(page, name, content)
     page.wait_for_selector("#error:visible")
     assert sentence in page.text_content("#error")
     for stale in ("#result", "#reading", "#why"):

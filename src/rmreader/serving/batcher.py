@@ -135,12 +135,14 @@ class Batcher:
 
     def _turns(self, but: int = 0) -> Counter[str]:
         """Tokens that each client has waiting for one turn of each of its calls, all but this one."""
-        calls = Counter[tuple[str, int]]()
+        calls: dict[int, int] = {}
+        clients: dict[int, str] = {}
         for job in self.pending + self._running:
-            calls[job.client, job.call] += job.size if job.call != but else 0
+            calls[job.call] = calls.get(job.call, 0) + job.size
+            clients[job.call] = job.client
         turns = Counter[str]()
-        for (client, _), size in calls.items():
-            turns[client] += min(size, SLICE)
+        for call, size in calls.items():
+            turns[clients[call]] += 0 if call == but else min(size, SLICE)
         return turns
 
     def check_room(self, count: int = 1, size: int = 1) -> None:
@@ -148,12 +150,15 @@ class Batcher:
 
         A question that would be alone is always read: the pace may be misjudged, and only reading can correct it.
         """
-        wait, deadline = self.expected_wait(size), self.settings.deadline
-        idle = not self.pending and not self._running
+        deadline, waiting = self.settings.deadline, self.pending + self._running
+        room = len(self.pending) + count <= self.settings.queue
+        if room and self._seconds / self._tokens * (sum([job.size for job in waiting]) + size) <= RESERVE * deadline:
+            return  # whoever comes first
+        wait, idle = self.expected_wait(size), not waiting
         late = wait + self._seconds / self._tokens * size > deadline and not (idle and count == 1)
         if late and idle:  # for the same reason a list is not refused for ever
             self._seconds *= DOUBT
-        if len(self.pending) + count > self.settings.queue or wait > RESERVE * deadline or late:
+        if not room or wait > RESERVE * deadline or late:
             raise Full(max(1, math.ceil(wait)))
 
     async def ask(self, questions: Sequence[tuple[str, str, int] | tuple[str, str, int, bool]]) -> list[Answers]:

@@ -372,6 +372,7 @@ async function openFile(file) {
   if (!file) return;
   try {
     const text = await textOf(file, limits.max_passage);
+    document.querySelector("input[name=source][value=text]").checked = true;
     changeSource();
     setPassage(text);
     $("question").focus();
@@ -412,7 +413,7 @@ function listen() {
   $("file").addEventListener("change", () => (openFile($("file").files[0]), ($("file").value = "")));
   $("passage").addEventListener("input", passageChanged);
   addEventListener("hashchange", openLink);
-  const card = $("text"), files = (event) => event.dataTransfer?.types.includes("Files") && !onShelf();
+  const card = $("text"), files = (event) => event.dataTransfer?.types.includes("Files");
   addEventListener("dragover", (event) => files(event) && (event.preventDefault(), card.classList.add("over")));
   addEventListener("dragleave", (event) => !event.relatedTarget && card.classList.remove("over"));
   addEventListener("drop", (event) => {
