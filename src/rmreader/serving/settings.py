@@ -23,6 +23,8 @@ class Settings:
     """Key that every call under /v1 must carry; empty asks for none."""
     index: str = ""
     """Index of documents, as `rmreader index` makes it, that /v1/ask and the page answer from; empty has none."""
+    max_answer_length: Annotated[int, Range(least=0, most=500)] = 0
+    """Longest answer in words, as for `ask`; 0 is what the reader's recipe says."""
     max_body: Count = 1_048_576
     """Largest request body in bytes."""
     max_passage: Count = 100_000

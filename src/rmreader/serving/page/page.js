@@ -3,12 +3,11 @@
 // point into is cut up as an array of code points.
 import { Attention, spanOf, unpacked, wordsOf } from "./attention.js";
 import { $, Refusal, bring, complain, count, element, percent, post, reveal } from "./common.js";
+import { SHOWN, complaintAbout, distinct, partAround, placed, whereabouts } from "./answers.js";
 import { Tour } from "./tour.js";
 import { packLink, textOf, unpackLink } from "./texts.js";
 
 const KEPT = 30; // earlier questions
-const SHOWN = 6; // candidates
-const AROUND = 160; // characters of a sentence on either side of an answer from the shelf
 const attention = new Attention(), tour = new Tour();
 let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
 let samples = [];
@@ -18,23 +17,13 @@ let turn = 0; // answers to anything but the latest question are dropped
 
 const onShelf = () => document.querySelector("input[name=source]:checked").value === "shelf";
 
-function complaintAbout(question, passage, shelf) {
-  const long = (text, limit, what) => {
-    const length = [...text].length;
-    return length > limit && `The ${what} has ${count(length, "character", "characters")}; the most is ${limit.toLocaleString("en")}.`;
-  };
-  if (!shelf && !passage.trim()) return "There is no passage yet. Paste some text, or take a sample.";
-  if (!question.trim()) return "There is no question yet. Type one and press Enter.";
-  return (!shelf && long(passage, limits.max_passage, "passage")) || long(question, limits.max_question, "question");
-}
-
 async function ask() {
   const question = $("question").value, shelf = onShelf(), passage = shelf ? "" : $("passage").value, mine = ++turn;
   $("error").hidden = true;
   $("ask").disabled = true;
   $("ask").textContent = "Reading…";
   try {
-    const complaint = complaintAbout(question, passage, shelf);
+    const complaint = complaintAbout(question, shelf ? null : passage, limits);
     if (complaint) throw new Refusal(complaint);
     const { answers, no_answer: doubt, guess } = await (shelf ? post("v1/ask", { question, top: 3 }) : post("v1/answer", { question, passage, top: 2 * SHOWN }));
     if (mine !== turn) return;
@@ -54,12 +43,6 @@ async function ask() {
     }
   }
   if (!$("why").hidden) await explainAnew();
-}
-
-// The same words in another place are no other answer to a person, and a mark without a letter is none.
-function distinct(answers) {
-  const texts = answers.map((answer) => answer.text.toLowerCase());
-  return answers.filter((answer, place) => !place || (/[\p{L}\p{N}]/u.test(answer.text) && texts.indexOf(texts[place]) === place)).slice(0, SHOWN);
 }
 
 // What is shown would be taken for the answer to what has just failed.
@@ -104,17 +87,6 @@ function item(place, properties, ...children) {
   button.addEventListener("click", () => choose(place));
   return element("li", {}, button);
 }
-
-// An answer from the shelf: itself, the sentence around it (of a long one a part), and where that is.
-function placed(answer) {
-  const at = answer.sentence.indexOf(answer.text), end = at + answer.text.length;
-  const before = at > AROUND ? `…${answer.sentence.slice(at - AROUND, at)}` : answer.sentence.slice(0, Math.max(0, at));
-  const after = answer.sentence.length > end + AROUND ? `${answer.sentence.slice(end, end + AROUND)}…` : answer.sentence.slice(end);
-  return [element("span", { className: "text" }, answer.text, element("span", {}, `${percent(answer.confidence)} sure`)),
-    element("q", {}, before, element("em", {}, answer.text), after), element("small", {}, whereabouts(answer))];
-}
-
-const whereabouts = ({ document, page, heading }) => [document, page && `page ${page}`, heading].filter(Boolean).join(" · ");
 
 function choose(place, open = true) {
   const answer = asked.answers[place], rank = place ? `candidate ${place + 1}, ` : "";
@@ -207,24 +179,11 @@ function changeSource() {
   arrange();
 }
 
-// Attention grows with the square of the passage, so of a long one only the part round the answer is shown; of a
-// document, the passage that was read.
-function partAround({ points, read }, { start, end }) {
-  if (read && read.end - read.start <= limits.max_explain) return { from: read.start, part: points.slice(read.start, read.end) };
-  if (points.length <= limits.max_explain) return { from: 0, part: points };
-  let from = Math.max(0, Math.min(Math.floor((start + end - limits.max_explain) / 2), points.length - limits.max_explain));
-  let to = from + limits.max_explain;
-  const space = (at) => /\s/u.test(points[at] ?? " ");
-  while (from > 0 && from < start && !space(from - 1)) from++;
-  while (to < points.length && to > end && !space(to)) to--;
-  return { from, part: points.slice(from, to) };
-}
-
 // The attention to what is shown; null where that is no longer the question answered when it comes.
 async function attend() {
   const mine = asked, answer = asked.shown;
   if (!answer) return null;
-  const { from, part } = partAround(asked, answer);
+  const { from, part } = partAround(asked, answer, limits.max_explain);
   const explained = await post("v1/explain", { question: asked.question, passage: part.join(""), packed: true });
   return mine === asked ? { explained: unpacked(explained), part, from, answer } : null;
 }
