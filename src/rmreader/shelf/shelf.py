@@ -15,10 +15,12 @@ from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Explanation
 from rmreader.reading.answering.reader import Reader
 from rmreader.shelf.add import Added, add
-from rmreader.shelf.choose import Citations, choose
+from rmreader.shelf.choose import Citation, Citations, choose
 from rmreader.shelf.index import Index, Passage, SqliteIndex
+from rmreader.shelf.passages import Passages
 
 _READ = 10  # passages of a search that are read
+_JOINED = 5  # of them, where they are read as one text
 
 
 class Shelf:
@@ -66,8 +68,23 @@ class Shelf:
         if not 0 <= min_confidence <= 1:
             raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
         passages = self.search(question, read)
+        if self.reader.decision is None:
+            return self._joined(question, passages[:_JOINED], top, min_confidence)
         pairs = [(question, passage.text) for passage in passages]
         return choose(passages, list(self.reader.ask_many(pairs, top=top, always=True)), top, min_confidence, always)
+
+    def _joined(self, question: str, passages: list[Passage], top: int, min_confidence: float) -> Citations:
+        """The answers of a reader that cannot tell whether a passage has one: to compare passages, it reads them as
+        one text."""
+        texts = Passages([str(k) for k in range(len(passages))], [passage.text for passage in passages])
+        found = self.reader.ask(question, texts.text, top=top, breaks=texts.begins[1:])
+        cited = Citations()
+        for number, answer in map(texts.locate, found):
+            passage = passages[int(number)]
+            cited.append(Citation(answer, passage, *passage.stretch.span(answer.start, answer.end)))
+        cited.guess = cited[0] if cited else None
+        cited[:] = [one for one in cited if one.confidence >= min_confidence]
+        return cited
 
     def explain(self, question: str, passage: Passage) -> Explanation:
         """The attention that leads to an answer in a passage."""
