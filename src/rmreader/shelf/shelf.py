@@ -1,10 +1,4 @@
-"""The shelf: ask folders of documents, not one passage.
-
->>> shelf = Shelf.open("docs.rmindex")  # doctest: +SKIP
->>> shelf.add("docs")  # doctest: +SKIP
->>> shelf.ask("Who wrote it?")[0].file  # doctest: +SKIP
-'letters/1843.txt'
-"""
+"""The shelf: ask folders of documents, not one passage."""
 
 from __future__ import annotations
 
@@ -24,7 +18,13 @@ _JOINED = 5  # of them, where they are read as one text
 
 
 class Shelf:
-    """Documents that can be asked: an index, and a reader for what a search finds in it."""
+    """Documents that can be asked: an index, and a reader for what a search finds in it.
+
+    >>> shelf = Shelf.open("docs.rmindex")  # doctest: +SKIP
+    >>> shelf.add("docs")  # doctest: +SKIP
+    >>> shelf.ask("Who wrote it?")[0].file  # doctest: +SKIP
+    'letters/1843.txt'
+    """
 
     def __init__(self, index: Index, reader: str | Path | Reader = "small", place: str | Path = "") -> None:
         self.index, self.place, self._reader = index, place, reader
@@ -87,5 +87,5 @@ class Shelf:
         return cited
 
     def explain(self, question: str, passage: Passage) -> Explanation:
-        """The attention that leads to an answer in a passage."""
+        """The attention that leads to an answer in a passage, as ``Reader.explain`` gives it."""
         return self.reader.explain(question, passage.text)
