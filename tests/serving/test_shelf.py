@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rmreader.errors import UserError
+from rmreader.reading.answering.reader import Reader
 from rmreader.serving import wire
 from rmreader.serving.server import serve
 from rmreader.serving.settings import Settings
@@ -65,6 +66,19 @@ def test_what_the_documents_do_not_say_is_not_in_them(start: Any, shelf: Shelf, 
     assert body["guess"]["document"] in ("harbour/lights.md", "harbour/towers.html")
     nothing = start(shelf=shelf).post("/v1/ask", {"question": "Xylophones?"})
     assert nothing.json() == {"answer": None, "answers": []}
+
+
+def test_a_reader_that_cannot_tell_reads_passages_as_one_text(start: Any, reader: Any, shelf: Shelf) -> None:
+    bare = Reader(reader.folder, reader.engine)
+    bare.decision = None
+    cited = Shelf(shelf.index, bare, shelf.place).ask(ASKED)
+    server = start(bare, shelf=shelf)
+    answers = server.post("/v1/ask", {"question": ASKED}).json()["answers"]
+    assert [(one["text"], one["document"], one["start"]) for one in answers] == [
+        (one.text, one.file, one.start) for one in cited
+    ]
+    assert len(answers) == 3
+    assert server.post("/v1/ask", {"question": "Xylophones?"}).json() == {"answer": None, "answers": []}
 
 
 @pytest.mark.parametrize(

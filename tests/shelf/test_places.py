@@ -92,6 +92,10 @@ def test_html(page: str, data: st.DataObject) -> None:
         assert bare("".join(Stripped(page[first:last]).parts)) == bare(passage.text[start:end])
 
 
+MARKS = ["{}", "**{}**", "*{}*", "_{}_", "`{}`", "[{}](URL)", "![{}](URL 'X')", "\\*{}", "[**{}**][REF]", "<B>{}</B>"]
+MARKS += ["&amp;{}", "{} * ", "~~{}~~"]
+
+
 @st.composite
 def notes(draw: st.DrawFn) -> str:
     """Markdown in which every word of the text is of small letters and nothing else is."""
@@ -99,8 +103,7 @@ def notes(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(1, 12))):
         text = ""
         for one in draw(st.lists(word, min_size=1, max_size=8)):
-            text += draw(st.sampled_from(["{}", "**{}**", "*{}*", "_{}_", "`{}`", "[{}](URL)", "![{}](URL 'X')", "\\*{}",
-                                          "[**{}**][REF]", "<B>{}</B>", "&amp;{}", "{} * ", "~~{}~~"])).format(one)  # fmt: skip
+            text += draw(st.sampled_from(MARKS)).format(one)
             text += draw(st.sampled_from([" ", "\n", ", "]))
         mark = draw(st.sampled_from(["", "", "# ", "### ", "- ", "1. ", "> ", "* [X] "]))
         lines.append(mark + (text.replace("\n", " ") if mark else text).strip())

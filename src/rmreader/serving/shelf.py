@@ -14,7 +14,7 @@ from rmreader.serving.batcher import CLIENT, Batcher
 from rmreader.serving.wire import Refused, Response, reply
 from rmreader.shelf.choose import Citation, choose
 from rmreader.shelf.places import BETWEEN
-from rmreader.shelf.shelf import READ, Shelf
+from rmreader.shelf.shelf import JOINED, READ, Shelf, cite, side_by_side
 
 AROUND = 10  # passages before and after an answer's that are shown with it
 SEARCHES = 2  # at once
@@ -41,8 +41,13 @@ class Documents:
         """Answers with their places, or that the documents do not say."""
         count = min(READ, self._batcher.settings.queue)
         passages = await self._look(self.shelf.search, ask.question, count)
-        read = await self._batcher.ask([(ask.question, passage.text, ask.top, True) for passage in passages])
-        cited = choose(passages, read, ask.top, ask.min_confidence, ask.always)
+        if getattr(self._batcher.reader, "decision", None) is None:  # it cannot tell which passage has the answer
+            texts = side_by_side(passages[:JOINED])
+            found = await self._batcher.ask([(ask.question, texts.text, ask.top, True)] if passages else [])
+            cited = cite(passages, texts, [one for answers in found for one in answers], ask.min_confidence)
+        else:
+            read = await self._batcher.ask([(ask.question, passage.text, ask.top, True) for passage in passages])
+            cited = choose(passages, read, ask.top, ask.min_confidence, ask.always)
         answers = [spelled(one) for one in cited]
         tree: dict[str, Any] = {"answer": answers[0] if answers else None, "answers": answers}
         if cited.none is not None:

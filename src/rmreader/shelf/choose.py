@@ -12,7 +12,7 @@ from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.scoring.squad import normalize
 from rmreader.shelf.index import Passage
 
-# Fitted on nine held-out articles among all of SQuAD, each question with and without its article: log/2026-11-16-shelf.md.
+# Fitted on nine held-out articles among all of SQuAD, with and without a question's article: log/2026-11-16-shelf.md.
 _SEARCH = 0.3  # what a point of the search counts in log-odds
 _NONE = 1.3  # odds that no passage has the answer, per passage that was read
 _DOUBT = 0.57  # above this chance that none has it, no answer is given
@@ -112,7 +112,7 @@ def choose(
     for passage, answers, one in zip(passages, found, odds, strict=True):
         for answer in answers:
             sure = replace(answer, confidence=some * one / sum(odds) * answer.confidence)
-            key = normalize(answer.text)
+            key = normalize(answer.text) or "".join(filter(str.isalnum, answer.text.lower()))  # "A" is one, "." is none
             if key and (key not in best or best[key].confidence < sure.confidence):
                 best[key] = Citation(sure, passage, *passage.stretch.span(answer.start, answer.end))
     ranked = sorted(best.values(), key=lambda one: -one.confidence)

@@ -26,7 +26,7 @@ def read_docx(content: bytes) -> tuple[str, list[Stretch]]:
     """Its text, one line per paragraph, and the paragraphs in it, under the headings that their styles make."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open("word/document.xml") as file:
-            most = min(_MOST_XML, max(1 << 20, 100 * len(content)))
+            most = min(_MOST_XML, max(16 << 20, 100 * len(content)))
             xml = file.read(most + 1)
     except (zipfile.BadZipFile, KeyError, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise Unreadable(f"no Word document that can be opened ({' '.join(str(error).split())})") from None

@@ -1,28 +1,31 @@
-"""The shelf: ask folders of documents, not one passage.
-
->>> shelf = Shelf.open("docs.rmindex")  # doctest: +SKIP
->>> shelf.add("docs")  # doctest: +SKIP
->>> shelf.ask("Who wrote it?")[0].file  # doctest: +SKIP
-'letters/1843.txt'
-"""
+"""The shelf: ask folders of documents, not one passage."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Explanation
+from rmreader.reading.answering.answers import Answer, Explanation
 from rmreader.reading.answering.reader import Reader
 from rmreader.shelf.add import Added, add
-from rmreader.shelf.choose import Citations, choose
+from rmreader.shelf.choose import Citation, Citations, choose
 from rmreader.shelf.index import Index, Passage, SqliteIndex
+from rmreader.shelf.passages import Passages
 
 READ = 10  # passages of a search that are read
+JOINED = 5  # of them, where they are read as one text
 
 
 class Shelf:
-    """Documents that can be asked: an index, and a reader for what a search finds in it."""
+    """Documents that can be asked: an index, and a reader for what a search finds in it.
+
+    >>> shelf = Shelf.open("docs.rmindex")  # doctest: +SKIP
+    >>> shelf.add("docs")  # doctest: +SKIP
+    >>> shelf.ask("Who wrote it?")[0].file  # doctest: +SKIP
+    'letters/1843.txt'
+    """
 
     def __init__(self, index: Index, reader: str | Path | Reader = "small", place: str | Path = "") -> None:
         self.index, self.place, self._reader = index, place, reader
@@ -66,9 +69,35 @@ class Shelf:
         if not 0 <= min_confidence <= 1:
             raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
         passages = self.search(question, read)
+        if self.reader.decision is None:
+            return self._joined(question, passages[:JOINED], top, min_confidence)
         pairs = [(question, passage.text) for passage in passages]
         return choose(passages, list(self.reader.ask_many(pairs, top=top, always=True)), top, min_confidence, always)
 
+    def _joined(self, question: str, passages: list[Passage], top: int, min_confidence: float) -> Citations:
+        """The answers of a reader that cannot tell whether a passage has one: to compare passages, it reads them as
+        one text."""
+        texts = side_by_side(passages)
+        found = self.reader.ask(question, texts.text, top=top, breaks=texts.begins[1:])
+        return cite(passages, texts, found, min_confidence)
+
     def explain(self, question: str, passage: Passage) -> Explanation:
-        """The attention that leads to an answer in a passage."""
+        """The attention that leads to an answer in a passage, as ``Reader.explain`` gives it."""
         return self.reader.explain(question, passage.text)
+
+
+def side_by_side(passages: Sequence[Passage]) -> Passages:
+    """Passages as one text, by their numbers."""
+    return Passages([str(k) for k in range(len(passages))], [passage.text for passage in passages])
+
+
+def cite(passages: Sequence[Passage], texts: Passages, found: Sequence[Answer], min_confidence: float) -> Citations:
+    """Answers out of passages that were read as one text, less those that reach from one into another."""
+    cited = Citations()
+    for number, answer in map(texts.locate, found):
+        passage = passages[int(number)]
+        if answer.end <= len(passage.text):
+            cited.append(Citation(answer, passage, *passage.stretch.span(answer.start, answer.end)))
+    cited.guess = cited[0] if cited else None
+    cited[:] = [one for one in cited if one.confidence >= min_confidence]
+    return cited
