@@ -181,6 +181,14 @@ def start(library: Path, path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
 
+def written(path: Path) -> int:
+    """Documents that an index which is being made already has."""
+    try:
+        return SqliteIndex(path).size()
+    except UserError:  # it is not there yet, or has no tables yet
+        return -1
+
+
 @pytest.mark.slow
 def test_killed_at_any_moment_it_opens_answers_and_is_completed(
     library: Path, tmp_path: Path, still_there: Callable[[Sequence[psutil.Process]], list[psutil.Process]]
@@ -193,11 +201,12 @@ def test_killed_at_any_moment_it_opens_answers_and_is_completed(
         path = tmp_path / f"killed-{number}"
         process = start(library, path)
         deadline = time.monotonic() + 60
-        if number % 3:  # from the moment on at which something is written, or from any moment on
-            while not path.exists() and time.monotonic() < deadline:
-                time.sleep(0.005)
-            time.sleep(rng.uniform(0, 0.3 * took))
-        else:
+        if number % 3:  # while it writes, from some document on
+            wanted = rng.randrange(190)
+            while written(path) <= wanted and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.05))
+        else:  # at any moment
             time.sleep(rng.uniform(0, took))
         children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.kill()

@@ -25,7 +25,7 @@ from rmreader.shelf.documents import LARGEST, read_document
 from rmreader.shelf.index import Entry, Index, Name
 from rmreader.shelf.passages import split
 
-_BATCH = 2 << 20  # characters that are written at once
+_BATCH = 1 << 19  # characters that are written at once
 _FEW = 32  # documents that are read without other processes, which take a second to start
 _LONGEST = 120  # seconds for one document
 _REFUSED = "refused: "
@@ -53,7 +53,7 @@ def add(index: Index, folders: Sequence[Path], *, workers: int | None = None, ap
     collection. What a run that was killed has written is kept, and not read again.
     """
     done = Added()
-    for folder in folders:
+    for folder in (one.expanduser() for one in folders):
         root, files = _files(folder, apart)
         known = index.known(root)
         gone = [(root, file) for file in known.keys() - set(files)] if folder.is_dir() else []
@@ -72,7 +72,7 @@ def add(index: Index, folders: Sequence[Path], *, workers: int | None = None, ap
 
 def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
     """The root of a folder or file, and the paths in it; links are not followed, what is hidden is left alone."""
-    place = Path(os.path.realpath(folder.expanduser()))
+    place = Path(os.path.realpath(folder))
     if place.is_file():
         return place.parent.as_posix(), [place.name]
     if not place.is_dir():

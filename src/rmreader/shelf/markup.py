@@ -108,9 +108,11 @@ _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*\Z|[ \t]*\|?(?:[ \t]*:?-
 _DEFINED = re.compile(r" {0,3}\[[^\]]{1,200}\]:\s")
 _LEAD = re.compile(r"(?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)?")
 _INLINE = re.compile(
-    r"\\(?P<literal>[!-/:-@\[-`{-~])|!?\[(?P<label>[^\[\]\n]{0,1000})\](?:\([^()\n]{0,2000}(?:\([^()\n]{0,500}\)[^()\n]{0,500})?\)|\[[^\]\n]{0,200}\])"
+    r"\\(?P<literal>[!-/:-@\[-`{-~])|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
+    r"|!?\[(?P<label>[^\[\]\n]{0,1000})\]"  # [label](address) or [label][name]
+    r"(?:\([^()\n]{0,2000}(?:\([^()\n]{0,500}\)[^()\n]{0,500})?\)|\[[^\]\n]{0,200}\])"
     r"|<(?P<link>(?:https?:|mailto:)[^\s<>]{1,2000})>|</?[a-zA-Z][^<>\n]{0,2000}>|<!--[^\n<]{0,2000}?-->"
-    r"|`+|\*+(?=\S)|(?<=\S)\*+|(?<!\w)_+(?=\S)|(?<=\S)_+(?!\w)|~~|\|"
+    r"|`+|\*+(?=\S)|(?<=\S)\*+|(?<!\w)_+(?=\S)|(?<=\S)_+(?!\w)|~~|(?P<cell>\|)"
 )
 
 
@@ -153,35 +155,26 @@ def _front_matter(text: str) -> int:
 
 
 def _line(maker: Maker, line: str, at: int, plain: bool = False) -> None:
-    """One line without its marks, after what the paragraph already has."""
+    """One line, after what the paragraph already has; a ``plain`` one has no marks."""
     if maker.size:
         maker.add("\n", at - 1, 1)
-    done = 0
-    for match in () if plain else _INLINE.finditer(line):
-        _entities(maker, line[done : match.start()], at + done)
-        done = match.end()
-        for group in ("literal", "label", "link"):
-            if match[group]:
-                _line_part(maker, match, group, at)
-        if match[0] == "|":
-            maker.add(" ", at + match.start())
-    _entities(maker, line[done:], at + done) if not plain else maker.add(line, at)
-
-
-def _line_part(maker: Maker, match: re.Match[str], group: str, at: int) -> None:
-    if group == "label":  # which may have marks of its own, but no label
-        inner = Maker()
-        _line(inner, match[group], at + match.start(group))
-        for one in inner.take().pieces():
-            maker.add(*one)
+    if plain:
+        maker.add(line, at)
     else:
-        maker.add(match[group], at + match.start(group))
+        _unmark(maker, line, at)
 
 
-def _entities(maker: Maker, text: str, at: int) -> None:
+def _unmark(maker: Maker, text: str, at: int) -> None:
+    """A text without its marks; a label may have marks of its own, but no label."""
     done = 0
-    for match in re.finditer(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});", text):
+    for match in _INLINE.finditer(text):
         maker.add(text[done : match.start()], at + done)
-        maker.add(html.unescape(match[0]), at + match.start(), len(match[0]))
-        done = match.end()
+        done, kind = match.end(), match.lastgroup or ""
+        here = at + match.start(kind) if kind else 0
+        if kind == "label":
+            _unmark(maker, match[kind], here)
+        elif kind == "entity":
+            maker.add(html.unescape(match[kind]), here, len(match[kind]))
+        elif kind:
+            maker.add(" " if kind == "cell" else match[kind], here)
     maker.add(text[done:], at + done)
