@@ -29,7 +29,7 @@ def test_a_file_is_opened_or_dropped_and_asked(visit: Any, reader: Any, passage:
     with page.expect_file_chooser() as chooser:
         page.click("#file-button")
     chooser.value.set_files(file)
-    page.wait_for_function("document.getElementById('passage').value.length > 0")
+    page.wait_for_function("() => document.getElementById('passage').value.length > 0")
     assert page.input_value("#passage") == passage
     assert page.evaluate("document.activeElement.id") == "question"  # what there is to do next
     page.keyboard.insert_text("Who was the engineer?")
@@ -111,7 +111,7 @@ def test_a_link_asks_the_question_again_and_no_server_sees_it(visit: Any, start:
     assert other.input_value("#question") == "Who was the engineer?"
     ask(other, "Where did it rain?", "It rained in Tarn.")
     other.wait_for_selector("#best:has-text('Tarn')")
-    other.wait_for_function("location.hash === ''")  # the address never names another question than the one shown
+    other.wait_for_function("() => location.hash === ''")  # the address never names another question than the one shown
     assert all("#" not in url and "engineer" not in url and not referer for url, referer in seen if "/v1/" not in url)
 
 
