@@ -25,7 +25,7 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "log").rglo
 MADE = {"api.md", "reproduction.md"}  # by scripts, from the code and from log/claims
 ROOMS = [
     *("text", "data", "scoring", "readers", "reading/running", "reading/answering", "reading/files"),
-    *("kernels", "model", "learning", "serving", "studies", "cli"),
+    *("shelf", "kernels", "model", "learning", "serving", "studies", "cli"),
 ]
 TRACE = """
 import sys, threading

@@ -75,7 +75,7 @@ def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
         ["ask", "--passage", "no-such-file.txt", "Who?"],
         ["ask", "--passage", ".", "Who?"],
         ["ask", "--passage", "empty.txt", "Who?"],
-        ["ask", "--passage", "latin.txt", "Who?"],
+        ["ask", "--passage", "latin", "Who?"],
         ["ask", "--passage", "good.txt", " "],
         ["data", "download", "squad", "--to", "good.txt"],
     ],
@@ -85,7 +85,7 @@ def test_what_the_user_can_mend_is_one_sentence_and_status_1(arguments: list[str
     (tmp_path / "halve.yaml").write_text("training: {schedule: halve}\n")
     (tmp_path / "good.txt").write_text("Ada lit the lamp.")
     (tmp_path / "empty.txt").write_text(" \n")
-    (tmp_path / "latin.txt").write_bytes("Zürich".encode("latin-1"))
+    (tmp_path / "latin").write_bytes("Zürich".encode("latin-1"))
     done = run(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")

@@ -12,8 +12,8 @@ from rich.console import Console
 from rmreader.cli.output import show_answers
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.chat import Chat, excerpt, marked, remember
-from rmreader.reading.files.passages import read_passage
+from rmreader.shelf.chat import Chat, excerpt, marked, remember
+from rmreader.shelf.passages import read_passage
 
 PASSAGE = "The letter was written by Ada Lovelace in 1843.\r\nIt was sent to Turin."
 

@@ -11,7 +11,8 @@ import pytest
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.passages import OFFSETS, Passages, read_passage
+from rmreader.shelf.documents import OFFSETS
+from rmreader.shelf.passages import Passages, read_passage
 
 TEXT = "First line.\r\n\r\nAda wrote it\rin 1843.\r\n"
 
@@ -49,7 +50,6 @@ def zipped(*names: str) -> bytes:
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
         (b"{\\rtf1 Ada wrote it.}", "an RTF document"),
         (b"\x1f\x8b\x08", "a gzip archive"),
-        ("Ada wrote it.".encode("utf-16"), "text in UTF-16"),
         (b"\x00\x01\x02plain", "binary data"),
     ],
 )

@@ -388,6 +388,10 @@ def test_explanations_hold_every_round_by_token(reader: Reader, windowed: Reader
     for one in why.rounds:
         np.testing.assert_allclose(one.interactive.sum(axis=0), 1, atol=1e-5)
         np.testing.assert_allclose(one.self.sum(axis=0), 1, atol=1e-5)
+    asked = reader._asked(Row("", QUESTION, PASSAGE))
+    for one, (E, _) in zip(why.rounds, reader.engine.attend(asked.pair(asked.portions[0])), strict=True):
+        rows = np.exp(E - E.max(axis=1, keepdims=True))  # softmax(E_i:)
+        np.testing.assert_allclose(one.context, rows / rows.sum(axis=1, keepdims=True), atol=1e-5)
     tree = json.loads(json.dumps(why.to_json()))
     assert [PASSAGE[word["start"] : word["end"]] for word in tree["passage"]] == tokenize(PASSAGE).words
     assert [word["text"] for word in tree["question"]] == tokenize(QUESTION).words

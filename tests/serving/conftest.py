@@ -21,6 +21,7 @@ from rmreader.serving.app import create_app
 from rmreader.serving.batcher import Batcher
 from rmreader.serving.server import KEEP_ALIVE, Server, listen
 from rmreader.serving.settings import Settings
+from rmreader.shelf.shelf import Shelf
 
 PASSAGE = (
     "The Marwick canal was dug between 1791 and 1799 by some three thousand men. It joins the river Tamble to the "
@@ -102,10 +103,10 @@ def until() -> Callable[[Callable[[], bool]], None]:
 
 
 @contextlib.contextmanager
-def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE) -> Iterator[Running]:
+def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE, shelf: Any = None) -> Iterator[Running]:
     settings = dataclasses.replace(settings, port=0)
     listener = listen(settings)
-    app = create_app(reader, settings, "small")
+    app = create_app(reader, settings, "small", shelf)
     server = Server(app, settings, keep_alive)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -146,8 +147,8 @@ def start(reader: Any) -> Iterator[Callable[..., Running]]:
     """Start a server with settings of the test's own, around the real reader or one built on it."""
     with contextlib.ExitStack() as stack:
 
-        def make(around: Any = None, keep_alive: int = KEEP_ALIVE, **settings: Any) -> Running:
-            return stack.enter_context(running(around or reader, Settings(**settings), keep_alive))
+        def make(around: Any = None, keep_alive: int = KEEP_ALIVE, shelf: Any = None, **settings: Any) -> Running:
+            return stack.enter_context(running(around or reader, Settings(**settings), keep_alive, shelf))
 
         yield make
 
@@ -178,6 +179,29 @@ def doubting(reader: Reader) -> Reader:
     return one
 
 
+DOCUMENTS = {
+    "harbour/lights.md": "# Lights\n\n## Gull Rock\n\nThe lighthouse on Gull Rock was finished in 1874. Its builder "
+    "was Margaret Inglis, who chose granite from the quarry at Penmorra.\n\n## Sand Point\n\nThe lighthouse at Sand "
+    "Point was built by her pupil, Owen Tarrant, in 1891, of brick and iron.\n",
+    "harbour/towers.html": "<html><body><h1>Towers</h1><p>The wooden lighthouse at Keld, a tower on stilts, was built "
+    "by Ruth Amory &amp; Sons in 1850. It burned down within a decade.</p></body></html>",
+    "canal.txt": PASSAGE + "\n\n" + "Barges of coal went down it for a century, and pleasure boats since then. " * 20,
+    "rain.txt": "It rained in Tarn all day, and the weir at Tarrow overflowed.",
+}
+
+
+@pytest.fixture(scope="session")
+def shelf(reader: Reader, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    """A few documents of different kinds, and an index of them."""
+    folder = tmp_path_factory.mktemp("documents")
+    for name, text in DOCUMENTS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    one = Shelf.open(tmp_path_factory.mktemp("index") / "harbour.rmindex", reader)
+    one.add(folder, workers=1)
+    return one
+
+
 @pytest.fixture
 def visit(chromium: Any, server: Any) -> Iterator[Callable[..., Any]]:
     """Open the page; at the end of the test it must have fetched nothing from elsewhere and thrown nothing."""
@@ -191,12 +215,13 @@ def visit(chromium: Any, server: Any) -> Iterator[Callable[..., Any]]:
             stack.callback(context.close)
             page = context.new_page()
             page.set_default_timeout(20_000)
-            home = url or server.url
+            url = url or server.url
+            home = url.partition("#")[0]  # which is all that a browser may send
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("request", lambda request: request.url.startswith(home) or problems.append(request.url))
             page.on("console", lambda line: "Content Security" in line.text and problems.append(line.text))
-            page.goto(home)
-            page.wait_for_selector("#samples button")
+            page.goto(url)
+            page.wait_for_selector("#samples button", state="attached")
             return page
 
         yield one

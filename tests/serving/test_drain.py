@@ -101,6 +101,21 @@ def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passa
         httpx.get(f"{server.url}/livez", trust_env=False)
 
 
+def test_the_command_serves_documents_with_answers_as_long_as_asked_for(
+    launch: Callable[..., Process], shelf: Any, passage: str
+) -> None:
+    server = launch(index=shelf.place, max_answer_length=1)
+    asked = {"question": "Who built the lighthouse?", "always": True}
+    cited = httpx.post(f"{server.url}/v1/ask", json=asked, trust_env=False, timeout=30).json()["answers"]
+    assert cited[0]["document"].startswith("harbour/")
+    ask = {"question": "Who was the engineer?", "passage": passage, "always": True}
+    told = httpx.post(f"{server.url}/v1/answer", json=ask, trust_env=False, timeout=30).json()["answer"]
+    for answer in [told, *cited]:
+        assert " " not in answer["text"]  # of one word
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end() == 0
+
+
 def test_it_turns_unready_before_the_door_closes(launch: Callable[..., Process], passage: str) -> None:
     server = launch(drain_delay=0.7)
     assert httpx.get(f"{server.url}/readyz", trust_env=False).status_code == 200

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 from support.page import ask, contrast, look_inside, luminance, percent
 
 pytestmark = pytest.mark.browser
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
 def pick(page: Any, name: str, value: Any) -> None:
@@ -55,7 +52,8 @@ def test_choosing_a_candidate_moves_the_highlight(visit: Any, reader: Any, passa
     page = visit()
     ask(page, questions[0], passage)
     page.wait_for_selector("mark")
-    expected = reader.ask(questions[0], passage, top=6)
+    found = reader.ask(questions[0], passage, top=12)  # of which marks without a letter are no answer to a person
+    expected = [answer for answer in found if any(one.isalnum() for one in answer.text)][:6]
     rows = page.locator("#answers button")
     assert [row.locator(".text").text_content() for row in rows.all()] == [answer.text for answer in expected]
     rows.nth(2).focus()
@@ -91,14 +89,20 @@ def test_hovering_a_word_tints_what_attends_to_it(visit: Any, reader: Any, passa
     n, m = rounds[0].shape
     assert page.locator("#question-words b").count() == n
     assert page.locator("#passage-words b").count() == m
-    row = int(rounds[0].max(axis=1).argmax())
+    assert page.is_checked(f"#rounds input[value='{len(rounds) - 1}']")  # the last round is shown first
+    assert "Attention is how strongly the reader ties one word to another" in page.text_content("#why-lead")
+    last = rounds[-1]
+    row = int(last.max(axis=1).argmax())
     page.hover(f"#question-words b >> nth={row}")
-    assert strongest(tints(page, "passage"), rounds[0][row])
+    assert strongest(tints(page, "passage"), last[row])
     assert max(tints(page, "question")) == 0
     assert "is looked at most by" in page.text_content("#readout")
     page.hover("#passage-words b >> nth=4")
-    assert strongest(tints(page, "question"), rounds[0][:, 4])
-    assert f"{round(float(rounds[0][:, 4].max()) * 100)} %" in page.text_content("#readout")
+    assert strongest(tints(page, "question"), last[:, 4])
+    assert f"{round(float(last[:, 4].max()) * 100)} %" in page.text_content("#readout")
+    pick(page, "round", 0)
+    page.hover(f"#question-words b >> nth={row}")
+    assert strongest(tints(page, "passage"), rounds[0][row])
 
 
 def test_self_attention_and_what_reattention_changed(
@@ -112,7 +116,7 @@ def test_self_attention_and_what_reattention_changed(
     assert page.locator("#rounds input").count() == 2 * len(rounds) - 1
     pick(page, "kind", "self")
     page.hover("#passage-words b >> nth=5")
-    assert strongest(tints(page, "passage"), rounds[0][:, 5])
+    assert strongest(tints(page, "passage"), rounds[-1][:, 5])
     pick(page, "round", len(rounds))
     page.hover("#passage-words b >> nth=6")
     page.hover("#passage-words b >> nth=5")
@@ -133,7 +137,7 @@ def test_the_heat_map_is_drawn_and_names_the_cell_under_the_mouse(
     page.wait_for_selector("mark")
     look_inside(page)
     explained = reader.explain(questions[0], passage)
-    matrix = np.asarray(explained.rounds[0].interactive)
+    matrix = np.asarray(explained.rounds[-1].interactive)
     n, m = matrix.shape
     row, column = np.unravel_index(int(matrix.argmax()), matrix.shape)
     box = page.evaluate("""() => { const map = document.getElementById('map'); map.scrollIntoView({block: 'center'});
@@ -319,26 +323,3 @@ def test_both_colour_schemes_are_readable(visit: Any, passage: str, scheme: str)
     assert (card < 0.1) == (scheme == "dark")
     for selector in ("#reading", ".quiet", "#best", "#edit", "mark", ".primary"):
         assert contrast(page, selector) >= 4.5, selector
-
-
-@pytest.mark.skipif("RMREADER_SCREENSHOTS" not in os.environ, reason="set RMREADER_SCREENSHOTS=1 to renew docs/images")
-def test_screenshots_for_the_readme(visit: Any) -> None:
-    pillow = pytest.importorskip("PIL.Image", reason="Pillow, which comes with the extra `plots`, is not installed")
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
-    desktop = {"viewport": {"width": 1180, "height": 900}}
-    for name, options in {"light": desktop, "dark": {**desktop, "color_scheme": "dark"}, "phone": phone}.items():
-        page = visit(**options)
-        page.click("#samples button >> nth=0")
-        page.wait_for_selector("mark")
-        if name != "phone":
-            look_inside(page)
-            page.locator("#question-words b").nth(1).focus()
-            page.mouse.move(5, 5)
-            page.evaluate("scrollTo(0, 0)")
-        page.wait_for_timeout(400)
-        path = IMAGES / f"page-{name}.png"
-        page.screenshot(path=path, full_page=True)
-        with pillow.open(path) as picture:  # 256 colours: a third of the size, and no eye can tell
-            picture.convert("RGB").quantize(256, dither=pillow.Dither.NONE).save(path, optimize=True)
-        assert path.stat().st_size < 250_000

@@ -16,6 +16,15 @@ def ask(page: Any, question: str, passage: str) -> None:
     page.press("#question", "Enter")
 
 
+def drop(page: Any, name: str, content: bytes) -> None:
+    page.evaluate("""([name, bytes]) => {
+        const data = new DataTransfer(), target = document.getElementById('question');
+        data.items.add(new File([Uint8Array.from(bytes)], name));
+        for (const kind of ['dragover', 'drop'])
+            target.dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true})); }""",
+        [name, list(content)])  # fmt: skip
+
+
 def look_inside(page: Any) -> None:
     page.click("#why-button")
     page.wait_for_selector("#map")

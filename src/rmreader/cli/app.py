@@ -16,7 +16,7 @@ from rmreader.console import one_line
 from rmreader.errors import UserError, printable
 from rmreader.version import __version__
 
-_FIRST = ("ask", "chat", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them
+_FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them
 
 
 class _Verbs(TyperGroup):

@@ -61,16 +61,23 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
 
 def show_answers(question: str, answers: Answers, passage: str, files: Sequence[str]) -> None:
     """A question with its answers, each marked in its sentence; with the file each is in, where there are several."""
+    show_found(
+        question, [(answer, passage, file) for answer, file in zip(answers, files, strict=True)], answers.doubt()
+    )
+
+
+def show_found(question: str, found: Sequence[tuple[Answer, str, str]], doubt: str) -> None:
+    """A question with answers, the passage and the place of each; where there are none, the doubt."""
     shown = []
-    for answer, file in zip(answers, files, strict=True):
-        sure, place = f"{answer.confidence:.0%}", f"  {printable(file)}" if file else ""
+    for answer, passage, file in found:
+        sure, place = f"{answer.confidence:.0%}", f"  {one_line(file)}" if file else ""
         shown.append((one_line(answer.text), sure, place, *_around(answer, passage)))
     if not on_terminal():
         typer.echo(printable(question))
         for text, sure, place, before, after in shown:
             typer.echo(f"  {text}  ({sure}){place}   {before}[{text}]{after}")
-        if not answers:
-            typer.echo(f"  {answers.doubt()}")
+        if not found:
+            typer.echo(f"  {doubt}")
         return
     from rich.console import Console
     from rich.text import Text
@@ -80,8 +87,8 @@ def show_answers(question: str, answers: Answers, passage: str, files: Sequence[
     for text, sure, place, before, after in shown:
         console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}{place}", "dim")))
         console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
-    if not answers:
-        console.print(Text(f"  {answers.doubt()}", style="yellow"))
+    if not found:
+        console.print(Text(f"  {doubt}", style="yellow"))
 
 
 def _around(answer: Answer, passage: str) -> tuple[str, str]:

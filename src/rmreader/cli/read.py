@@ -19,10 +19,10 @@ from rmreader.errors import UserError
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
     from rmreader.reading.answering.answers import Answer, Row
-    from rmreader.reading.files.passages import Passages
     from rmreader.reading.files.rows import BadRow
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
+    from rmreader.shelf.passages import Passages
 
 Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
 MinConfidence = Annotated[
@@ -35,6 +35,9 @@ Always = Annotated[
 MaxLength = Annotated[
     int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; else what its recipe says.")
 ]
+Index = Annotated[
+    str | None, typer.Option("--index", "-i", help="Ask all documents of an index, which `rmreader index` makes.")
+]
 DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A SQuAD-format file (.json, .json.gz).")]
 
 
@@ -43,27 +46,37 @@ def ask(
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help="One question or more.")],
     passage: Annotated[
         list[str] | None,
-        typer.Option("--passage", "-p", help="File with the passage (UTF-8); - reads stdin. Several are read as one."),
+        typer.Option("--passage", "-p", help="Document with the passage; - reads stdin. Several are read as one."),
     ] = None,
     text: Annotated[str | None, typer.Option(help="The passage itself.")] = None,
+    index: Index = None,
     model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first.")] = 1,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="How many answers per question, best first: 1, of an index 3.")
+    ] = None,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
     max_length: MaxLength = None,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Answer questions about a passage: of files, of --text, or of standard input where it is a pipe.
+    """Answer questions about a passage (of files, of --text, or of standard input where it is a pipe) or about all
+    documents of an --index.
 
     With --json, one object per question and line; "offsets" says which text the starts and ends count in.
     """
-    from rmreader.reading.files.passages import OFFSETS
-
-    passages = _passages(passage or [], text)
     for question in questions:
         if not question.strip():
             raise UserError("the question is empty; ask something.")
+    if index is not None:
+        if passage or text is not None:
+            raise typer.BadParameter("give either --index or a passage, and not both.")
+        from rmreader.cli.shelf import ask_shelf
+
+        loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
+        ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
+        return
+    passages, top = _passages(passage or [], text), top or 1
     from rmreader.reading.answering.reader import Reader
 
     reader, whole, breaks = Reader.load(model, threads=threads, max_length=max_length), passages.text, passages.begins
@@ -71,7 +84,7 @@ def ask(
         options: dict[str, Any] = {"min_confidence": min_confidence, "always": always, "breaks": breaks[1:]}
         found = reader.ask(question, whole, top=top, **options)
         if json:
-            tree: dict[str, Any] = {"question": question, "offsets": "text" if text is not None else OFFSETS}
+            tree: dict[str, Any] = {"question": question, "offsets": passages.offsets}
             tree["answers"] = [_located(passages, answer) for answer in found]
             if found.none is not None:
                 tree["no_answer"] = found.none
@@ -209,7 +222,7 @@ def evaluate(
 
 def _passages(places: list[str], text: str | None) -> Passages:
     """What is asked about: files, or a text, or standard input where something is sent there."""
-    from rmreader.reading.files.passages import Passages, read_passage
+    from rmreader.shelf.passages import Passages, read_passages
 
     if places and text is not None:
         raise typer.BadParameter("give either --passage or --text, and not both.")
@@ -221,8 +234,10 @@ def _passages(places: list[str], text: str | None) -> Passages:
         if sys.stdin is None or sys.stdin.isatty() or _is_device(sys.stdin):
             raise typer.BadParameter("give the passage: --passage FILE, --text TEXT, or through a pipe.")
         places = ["-"]
-    names = places if len(places) > 1 else [""]  # of one alone it goes without saying
-    return Passages(names, [read_passage(place) for place in places])
+    passages, notes = read_passages(places)
+    for sentence in notes:
+        note(sentence)
+    return passages
 
 
 def _is_device(file: IO[str]) -> bool:

@@ -189,7 +189,7 @@ def figure(
     """Figures 2 and 4: the attentions of every round for one question, and how reattention moved them, as a page."""
     if bool(question) != (passage is not None):
         raise typer.BadParameter("give both --question and --passage, or neither for a sample.")
-    from rmreader.reading.files.passages import read_passage
+    from rmreader.shelf.passages import read_passage
     from rmreader.studies.figure import sample, study_figure
 
     texts = (question, read_passage(passage)) if passage else sample()

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmreader.errors import UserError
@@ -15,10 +16,12 @@ from rmreader.serving.batcher import Batcher
 from rmreader.serving.gate import Gate, Headers, Route
 from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
+from rmreader.serving.shelf import Documents
 from rmreader.serving.wire import Refused, Response, invalid, pack, parse, refuse, reply, spell
 
 if TYPE_CHECKING:
     from rmreader.reading.answering.reader import Answers, Reader
+    from rmreader.shelf.shelf import Shelf
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -29,21 +32,22 @@ TYPES = {
 }
 
 
-def create_app(reader: Reader, settings: Settings, name: str = "") -> Gate:
-    """The app around a reader; ``Server`` starts and stops its batcher."""
+def create_app(reader: Reader, settings: Settings, name: str = "", shelf: Shelf | None = None) -> Gate:
+    """The app around a reader, and documents to ask, if any; ``Server`` starts and stops its batcher."""
     batcher = Batcher(reader, settings)
     meters = Meters(lambda: len(batcher.pending))
     batcher.observe = meters.batch
-    routes = {**calls(batcher, settings), **states(batcher, meters), **page(settings, name)}
+    about = {"reader": name, "shelf": Path(shelf.place).stem if shelf else None}  # of an address, no password
+    routes = {**calls(batcher, settings, Documents(shelf, batcher)), **states(batcher, meters), **page(settings, about)}
     return Gate(routes, settings, batcher, meters)
 
 
-def calls(batcher: Batcher, settings: Settings) -> dict[str, Route]:
-    """The three calls under /v1."""
+def calls(batcher: Batcher, settings: Settings, documents: Documents) -> dict[str, Route]:
+    """The calls under /v1."""
 
-    def check(ask: wire.Ask | wire.AskWhy, passage: str, question: str, told: str, place: str = "") -> None:
+    def check(ask: Any, passage: str, question: str, told: str, place: str = "") -> None:
         for name, limit in (("passage", passage), ("question", question)):
-            if (length := len(getattr(ask, name))) > (most := getattr(settings, limit)):
+            if (length := len(getattr(ask, name, ""))) > (most := getattr(settings, limit)):
                 message = f"{place}The {name} has {length:,} characters; {told} {most:,}."
                 raise Refused(413, "too_large", message)
 
@@ -64,6 +68,10 @@ def calls(batcher: Batcher, settings: Settings) -> dict[str, Route]:
         body = await batcher.explain(ask.question, ask.passage, pack if ask.packed else spell)
         return Response(200, body, {"content-type": "application/json"})
 
+    async def shelf(ask: wire.AskShelf) -> Response:
+        check(ask, "max_passage", "max_question", "the most is")
+        return await documents.ask(ask)
+
     def route(shape: type[Any], endpoint: Callable[[Any], Awaitable[Response]]) -> Route:
         async def run(headers: Headers, body: bytes) -> Response:
             try:
@@ -77,6 +85,8 @@ def calls(batcher: Batcher, settings: Settings) -> dict[str, Route]:
         "/v1/answer": route(wire.Ask, answer),
         "/v1/answers": route(wire.AskMany, answers),
         "/v1/explain": route(wire.AskWhy, explain),
+        "/v1/ask": route(wire.AskShelf, shelf),
+        "/v1/place": route(wire.AskPlace, documents.place),
     }
 
 
@@ -97,9 +107,9 @@ def states(batcher: Batcher, meters: Meters) -> dict[str, Route]:
     return {"/livez": Route("GET", livez), "/readyz": Route("GET", readyz), "/metrics": Route("GET", metrics)}
 
 
-def page(settings: Settings, name: str) -> dict[str, Route]:
+def page(settings: Settings, about: dict[str, Any]) -> dict[str, Route]:
     """The web page and /openapi.json, read once, and what the page must know of this server."""
-    about = {"reader": name, **{key: getattr(settings, key) for key in ("max_passage", "max_question", "max_explain")}}
+    about |= {key: getattr(settings, key) for key in ("max_passage", "max_question", "max_explain")}
     files = {file.name: file.read_bytes() for file in resources.files("rmreader.serving").joinpath("page").iterdir()}
     files["about.json"] = json.dumps(about).encode()
 

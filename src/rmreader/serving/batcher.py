@@ -4,9 +4,10 @@ The event loop never runs the network. While questions are read, arrivals queue 
 they join those it is still busy with: batches grow with the load by themselves, no processor waits for the end of one,
 and a lone question is never held back.
 
-Nobody can keep the reader to himself. It reads in rounds, and in every round each call has its turn, which is a
-``SLICE`` at most: a long passage is read a few windows at a time, a long list a few questions at a time, and whoever
-comes meanwhile is in the next round. What nobody waits for any more is dropped, between two slices too.
+Nobody can keep the reader to himself. It reads in rounds, and in every round each client has its turn, which is a
+``SLICE`` at most: a long passage is read a few windows at a time, a long list a few questions at a time, the calls of
+one client take turns among themselves, and whoever comes meanwhile is in the next round. What nobody waits for any more
+is dropped, between two slices too.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import asyncio
 import contextlib
 import math
 from bisect import insort
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged
 DOUBT = 0.9  # what is left of the estimated pace each time that an idle server refuses a list
-SLICE = 2_000  # tokens that one call may have read before the others have their turn
+SLICE = 2_000  # tokens that one client may have read before the others have their turn
+CLIENT: ContextVar[str] = ContextVar("client", default="")  # who asks; not known: each call is a client by itself
 
 
 class Full(Refused):
@@ -56,6 +59,8 @@ class Job:
     size: int  # tokens left to read; 0: skipped
     future: asyncio.Future[Any]
     always: bool = False  # answers even where the reader decides that there is none
+    client: str = ""
+    call: int = 0  # the same for all questions of a list
     turn: int = 0  # the round in which it is read, or its next part
     parts: Iterator[Any] | None = None  # of one that is read by itself, once begun
 
@@ -78,7 +83,9 @@ class Job:
     @property
     def slice(self) -> int:
         """How much of it is read in one turn."""
-        return -(-self.size // 2) if self.finish is not None else min(self.size, SLICE)
+        if self.finish is not None:
+            return -(-self.size // 2)
+        return min(self.size, max(SLICE, window_cost(self.question) if self.parts is not None else 0))
 
 
 class Batcher:
@@ -92,7 +99,7 @@ class Batcher:
         self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
         self._running: list[Job] = []  # in the order in which they are read
         self._since = 0.0  # when the pace was last judged
-        self._round = 0  # that is being read
+        self._round = self._calls = 0  # that is being read; and how many there were
         self._seconds, self._tokens = 0.0, PRIOR  # spent on what was read lately; nothing is refused on a whim
         self._wanted = 1  # how many questions the next batch waits for
         self._ripe = asyncio.Event()
@@ -117,22 +124,41 @@ class Batcher:
 
     def expected_wait(self, size: float = math.inf) -> float:
         """Seconds to read all that comes before the end of a call of this size, judged by what was read before."""
-        rounds = max(1.0, size / SLICE)  # that it takes, from the next on
-        turns = ((job.size, rounds - max(0, job.turn - self._round - 1)) for job in self.pending + self._running)
-        before = sum(min(left, count * SLICE) for left, count in turns if count > 0)
+        turns, before = self._turns(), 0.0
+        rounds = max(1.0, size / SLICE) + turns[CLIENT.get()] // SLICE  # that it takes, from the next on
+        for job in self.pending + self._running:
+            if (
+                left := rounds - max(0, job.turn - self._round - 1)
+            ) > 0:  # of which it has one for each of its client's
+                before += min(job.size, max(min(left, 1.0), left * SLICE / max(SLICE, turns[job.client])) * SLICE)
         return self._seconds / self._tokens * before
+
+    def _turns(self, but: int = 0) -> Counter[str]:
+        """Tokens that each client has waiting for one turn of each of its calls, all but this one."""
+        calls: dict[int, int] = {}
+        clients: dict[int, str] = {}
+        for job in self.pending + self._running:
+            calls[job.call] = calls.get(job.call, 0) + job.size
+            clients[job.call] = job.client
+        turns = Counter[str]()
+        for call, size in calls.items():
+            turns[clients[call]] += 0 if call == but else min(size, SLICE)
+        return turns
 
     def check_room(self, count: int = 1, size: int = 1) -> None:
         """Raise ``Full`` where ``count`` more questions, of this size in all, overfill the queue or cannot be in time.
 
         A question that would be alone is always read: the pace may be misjudged, and only reading can correct it.
         """
-        wait, deadline = self.expected_wait(size), self.settings.deadline
-        idle = not self.pending and not self._running
+        deadline, waiting = self.settings.deadline, self.pending + self._running
+        room = len(self.pending) + count <= self.settings.queue
+        if room and self._seconds / self._tokens * (sum([job.size for job in waiting]) + size) <= RESERVE * deadline:
+            return  # whoever comes first
+        wait, idle = self.expected_wait(size), not waiting
         late = wait + self._seconds / self._tokens * size > deadline and not (idle and count == 1)
         if late and idle:  # for the same reason a list is not refused for ever
             self._seconds *= DOUBT
-        if len(self.pending) + count > self.settings.queue or wait > RESERVE * deadline or late:
+        if not room or wait > RESERVE * deadline or late:
             raise Full(max(1, math.ceil(wait)))
 
     async def ask(self, questions: Sequence[tuple[str, str, int] | tuple[str, str, int, bool]]) -> list[Answers]:
@@ -155,8 +181,8 @@ class Batcher:
         size = (weigh if finish is None else weigh_attention)(question, passage)
         return Job(question, passage, top, finish, size, future, always)
 
-    def _line_up(self, job: Job, spent: int = 0) -> None:
-        """In the next round, or later where so much of the same call comes before it."""
+    def _line_up(self, job: Job, spent: int) -> None:
+        """In the next round, or later where so much of the same client comes before it."""
         job.turn = self._round + 1 + spent // SLICE
         insort(self.pending, job, key=lambda job: job.turn)
         if len(self.pending) >= self._wanted:
@@ -171,9 +197,12 @@ class Batcher:
 
     async def _results(self, jobs: list[Job]) -> list[Any]:
         self.check_room(len(jobs), sum(job.size for job in jobs))
-        spent = 0
+        self._calls += 1
+        client = CLIENT.get() or f"call {self._calls}"
+        spent = self._turns()[client]
         for job in jobs:
-            self._line_up(job, spent if job.finish is None else job.size)  # who cannot yield waits the longer
+            job.client, job.call = client, self._calls
+            self._line_up(job, spent if job.finish is None else spent + job.size)  # who cannot yield waits the longer
             spent += job.size
         try:
             return [await job.future for job in jobs]
@@ -198,8 +227,9 @@ class Batcher:
             finally:  # told to stop just as the last answer went out: these count too
                 self._wanted = min(max(self._account(0), len(self.pending)), self.settings.batch)
             if first.parts is not None and not first.future.done():
+                over = 0 if first.finish else max(0, first.slice - SLICE)  # a window with a long question
                 first.size = max(1, first.size - first.slice)
-                self._line_up(first)
+                self._line_up(first, self._turns(first.call)[first.client] + over)
 
     def _work(self, jobs: deque[Job], loop: asyncio.AbstractEventLoop) -> None:
         """Read, in the worker thread; every answer goes to its asker as soon as it is there."""

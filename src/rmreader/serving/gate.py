@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmreader.serving.batcher import Batcher
+from rmreader.serving.batcher import CLIENT, Batcher
 from rmreader.serving.logs import event, failure
 from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
@@ -62,6 +62,7 @@ class Gate:
         """Serve one request; its connection may cancel this when the client has gone."""
         visit, connection = Visit(scope), scope["connection"]
         connection.task = asyncio.current_task()
+        CLIENT.set(str((scope["client"] or [""])[0]))  # of this task alone; whoever is at that address takes turns
         try:
             try:
                 response = await self._admit(visit, receive)

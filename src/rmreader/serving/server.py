@@ -80,13 +80,17 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def serve(name: str = "small", settings: Settings | None = None) -> None:
-    """Load a reader and serve it until SIGTERM or Ctrl-C."""
+    """Load a reader, and open an index, and serve them until SIGTERM or Ctrl-C."""
     from rmreader.reading.answering.reader import Reader
+    from rmreader.shelf.shelf import Shelf
 
     settings = settings or Settings()
     to_stderr()
+    shelf = Shelf.open(settings.index) if settings.index else None
+    if shelf is not None:
+        shelf.index.size()  # what is no index is refused before the door opens
     listener = listen(settings)
-    reader = Reader.load(name)
+    reader = Reader.load(name, max_length=settings.max_answer_length or None)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
-    Server(create_app(reader, settings, Path(name).name), settings).run(sockets=[listener])
+    Server(create_app(reader, settings, Path(name).name, shelf), settings).run(sockets=[listener])
     event("stopped")

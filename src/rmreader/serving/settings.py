@@ -21,12 +21,16 @@ class Settings:
     """Names, with commas, that requests may ask for beside localhost, IP addresses and host; * allows every name."""
     api_key: str = ""
     """Key that every call under /v1 must carry; empty asks for none."""
+    index: str = ""
+    """Index of documents, as `rmreader index` makes it, that /v1/ask and the page answer from; empty has none."""
+    max_answer_length: Annotated[int, Range(least=0, most=500)] = 0
+    """Longest answer in words, as for `ask`; 0 is what the reader's recipe says."""
     max_body: Count = 1_048_576
     """Largest request body in bytes."""
     max_passage: Count = 100_000
     """Longest passage in characters."""
-    max_question: Count = 2_000
-    """Longest question in characters."""
+    max_question: Count = 100_000
+    """Longest question in characters; in words it is the reader's own limit, as for `ask`."""
     max_explain: Count = 4_000
     """Longest passage in characters whose attention is handed out: it grows with the square of the length."""
     max_explain_question: Count = 300

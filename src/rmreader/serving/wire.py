@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from rmreader.reading.answering.reader import Explanation
 
 Text = Annotated[StrictStr, Field(min_length=1)]
-Confidence = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]
+Confidence = Annotated[
+    float,
+    Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="Answers less sure than this are left out."),
+]
+Always = Annotated[
+    bool, Field(strict=True, description="Give answers even where the reader decides that there is none.")
+]
 
 _JSON = json.JSONEncoder(separators=(",", ":"))  # made once: ``json.dumps`` would make one for every response
 
@@ -41,11 +48,9 @@ class Ask(_Request):
 
     question: Text
     passage: Text
-    top: Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")] = 1
-    min_confidence: Annotated[Confidence, Field(description="Answers less sure than this are left out.")] = 0.0
-    always: Annotated[
-        bool, Field(strict=True, description="Give answers even where the reader decides that there is none.")
-    ] = False
+    top: Top = 1
+    min_confidence: Confidence = 0.0
+    always: Always = False
 
 
 class AskMany(_Request):
@@ -63,6 +68,21 @@ class AskWhy(_Request):
         bool,
         Field(strict=True, description="Matrices as base64 of little-endian unsigned 16-bit, row by row, 65535 for 1."),
     ] = False
+
+
+class AskShelf(_Request):
+    """One question about the documents that the server has an index of."""
+
+    question: Text
+    top: Top = 3
+    min_confidence: Confidence = 0.0
+    always: Always = False
+
+
+class AskPlace(_Request):
+    """A passage whose document is to be seen around it."""
+
+    passage: Annotated[Text, Field(max_length=200, description="The passage's id, as an answer of /v1/ask has it.")]
 
 
 @dataclass(frozen=True)
@@ -154,7 +174,8 @@ def _explained(explanation: Explanation, matrix: Callable[[NDArray[np.float32]],
         return json.dumps([{"text": word, "start": start, "end": end} for word, start, end in triples])
 
     rounds = ",".join(
-        f'{{"interactive":{matrix(one.interactive)},"self":{matrix(one.self)}}}' for one in explanation.rounds
+        "{" + ",".join(f'"{name}":{matrix(values)}' for name, values in vars(one).items()) + "}"
+        for one in explanation.rounds
     )
     text = f'{{"question":{words(explanation.question)},"passage":{words(explanation.passage)},"rounds":[{rounds}]}}'
     return text.encode("ascii")

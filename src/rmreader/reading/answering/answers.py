@@ -85,12 +85,14 @@ def text_of(answers: Sequence[Answer]) -> str:
 
 @dataclass(frozen=True)
 class Attention:
-    """What one round attended to; every column sums to 1."""
+    """What one round attended to; every column of the first two sums to 1, and every row of the third."""
 
     interactive: NDArray[np.float32]
     """[n, m]: softmax(E_:j), question words (rows) as seen by passage word j (columns)."""
     self: NDArray[np.float32]
     """[m, m]: softmax(B_:j), passage words (rows) as seen by passage word j."""
+    context: NDArray[np.float32]
+    """[n, m]: softmax(E_i:), passage words (columns) as seen by question word i: what reattention remembers (Eq. 4)."""
 
 
 @dataclass(frozen=True)
@@ -112,5 +114,5 @@ class Explanation:
             triples = zip(tokens.words, tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
             return [{"text": text, "start": start, "end": end} for text, start, end in triples]
 
-        rounds = [{"interactive": one.interactive.tolist(), "self": one.self.tolist()} for one in self.rounds]
+        rounds = [{name: matrix.tolist() for name, matrix in vars(one).items()} for one in self.rounds]
         return {"question": words(self.question), "passage": words(self.passage), "rounds": rounds}

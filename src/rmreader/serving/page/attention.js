@@ -1,23 +1,23 @@
 // What the reader looked at, round by round: E (question words by passage words) and B (passage by passage), and the
 // change that reattention made from one round to the next. Words light up what they attend to; the heat-map shows all.
+import { $ } from "./common.js";
 import { HeatMap, legend, thumbnail } from "./heatmap.js";
 
-const $ = (id) => document.getElementById(id);
-
+const WHAT = "Attention is how strongly the reader ties one word to another while it reads: each word has 100 % to hand out. The last of its rounds, shown first, is the one it answers from.";
 const LEADS = {
-  interactive: "Every word of the passage spreads its attention over the words of the question. Point at a word, or move with the arrow keys, to see where it goes.",
-  self: "Every word of the passage spreads its attention over the whole passage, which ties distant words together. Point at a word, or move with the arrow keys, to see where it goes.",
+  interactive: `${WHAT} Here every word of the passage spreads it over the words of the question. Point at a word, or move with the arrow keys, to see where it goes.`,
+  self: `${WHAT} Here every word of the passage spreads it over the whole passage, which ties distant words together. Point at a word, or move with the arrow keys, to see where it goes.`,
 };
 
 export class Attention {
   #data = null;
   #active = { side: "passage", index: 0 }; // stays until another word is focused or clicked
-  #view = 0;
+  #chosen = null; // of the rounds and changes; until one is, the last round is shown
   #map = new HeatMap($("map"), $("gutter"), $("scroller"), (row, column) => this.#onCell(row, column));
 
   constructor() {
     $("kinds").addEventListener("change", () => this.#render());
-    $("rounds").addEventListener("change", (event) => { this.#view = Number(event.target.value); this.#render(); });
+    $("rounds").addEventListener("change", (event) => { this.#chosen = Number(event.target.value); this.#render(); });
     for (const side of ["question", "passage"]) this.#listen(side);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#data && this.#render());
     new ResizeObserver(() => this.#data && !$("why").hidden && this.#drawMap()).observe($("why"));
@@ -25,11 +25,11 @@ export class Attention {
 
   // question, passage: arrays of code points; from: where the passage part begins in the whole passage.
   show(explained, question, passage, from, answer) {
-    const rounds = explained.rounds.map((round) => ({ interactive: unpack(round.interactive), self: unpack(round.self) }));
-    this.#data = { ...explained, rounds, from, length: passage.length, matrices: new Map() };
-    this.#view = Math.min(this.#view, rounds.length * 2 - 2);
-    this.#buildWords("question", question);
-    this.#buildWords("passage", passage);
+    this.#data = { ...explained, from, length: passage.length, matrices: new Map() };
+    for (const [side, points] of Object.entries({ question, passage })) {
+      $(`${side}-words`).replaceChildren(...wordsOf(explained[side], points));
+      this.#words(side).forEach((word, index) => { word.tabIndex = index ? -1 : 0; word.dataset.index = index; });
+    }
     this.#buildRounds();
     this.point(answer);
   }
@@ -40,14 +40,15 @@ export class Attention {
   }
 
   // Mark an answer and look at its first word.
-  point({ start, end }) {
-    const { passage, from } = this.#data;
-    const inside = (word) => word.start + from < end && word.end + from > start;
-    const first = passage.findIndex(inside);
-    this.#data.span = first < 0 ? [0, 0] : [first, passage.findLastIndex(inside) + 1];
-    [...this.#words("passage")].forEach((word, i) => word.classList.toggle("answer", inside(passage[i])));
-    this.#active = { side: "passage", index: Math.max(0, first) };
+  point(answer) {
+    const [first, end] = this.#data.span = spanOf(this.#data.passage, this.#data.from, answer);
+    this.#words("passage").forEach((word, i) => word.classList.toggle("answer", i >= first && i < end));
+    this.#active = { side: "passage", index: first };
     this.#render();
+  }
+
+  get #view() {
+    return Math.min(this.#chosen ?? this.#data.rounds.length - 1, this.#data.rounds.length * 2 - 2);
   }
 
   get #kind() {
@@ -76,23 +77,6 @@ export class Attention {
 
   #words(side) {
     return $(`${side}-words`).querySelectorAll("b");
-  }
-
-  #buildWords(side, points) {
-    const cut = (from, to) => points.slice(from, to).join("");
-    const parts = [];
-    let at = 0;
-    this.#data[side].forEach(({ start, end }, index) => {
-      if (start > at) parts.push(index ? cut(at, start) : outside(cut(0, start)));
-      const word = document.createElement("b");
-      word.textContent = cut(start, end);
-      word.tabIndex = -1;
-      word.dataset.index = index;
-      parts.push(word);
-      at = end;
-    });
-    $(`${side}-words`).replaceChildren(...parts, outside(cut(at)));
-    if (this.#words(side)[0]) this.#words(side)[0].tabIndex = 0;
   }
 
   #buildRounds() {
@@ -219,6 +203,32 @@ export class Attention {
 const outside = (text) => Object.assign(document.createElement("span"), { className: "outside", textContent: text });
 const strong = (text) => Object.assign(document.createElement("strong"), { textContent: text });
 const signedPoints = (share) => `${share > 0 ? "+" : "−"}${(Math.abs(share) * 100).toFixed(1)}`;
+
+// The words of a text with what is between them, as nodes; points: the text as an array of code points.
+export function wordsOf(words, points) {
+  const cut = (from, to) => points.slice(from, to).join("");
+  const parts = [];
+  let at = 0;
+  words.forEach(({ start, end }, index) => {
+    if (start > at) parts.push(index ? cut(at, start) : outside(cut(0, start)));
+    parts.push(Object.assign(document.createElement("b"), { textContent: cut(start, end) }));
+    at = end;
+  });
+  return [...parts, outside(cut(at))];
+}
+
+// First word of an answer, and the one after its last, in a part of the passage that begins there; [0, 0]: none.
+export function spanOf(words, from, { start, end }) {
+  const inside = (word) => word.start + from < end && word.end + from > start;
+  const first = words.findIndex(inside);
+  return first < 0 ? [0, 0] : [first, words.findLastIndex(inside) + 1];
+}
+
+// An explanation with its matrices as arrays of numbers.
+export function unpacked(explained) {
+  const rounds = explained.rounds.map((round) => Object.fromEntries(Object.entries(round).map(([name, matrix]) => [name, unpack(matrix)])));
+  return { ...explained, rounds };
+}
 
 function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));

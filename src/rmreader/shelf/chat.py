@@ -1,9 +1,9 @@
-"""A conversation about one passage: question after question, a table of answers, and the passage with them marked."""
+"""A conversation about a passage or a shelf: question after question, answers in a table and marked in the passage."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +16,8 @@ from rmreader.console import one_line, printable
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.passages import read_passage
+from rmreader.shelf.passages import read_passage
+from rmreader.shelf.shelf import Shelf
 
 PROMPT = "? "
 _SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown
@@ -26,7 +27,7 @@ HELP = """\
 Type a question about the passage. Besides:
   :top N          show N answers to each question
   :passage        show the whole passage, the last answers marked
-  :open FILE      go on with another passage
+  :open FILE      go on with another passage, or another index
   :help           this
   :quit           leave (or end of input)"""
 
@@ -49,9 +50,7 @@ class Chat:
 
     def run(self, ask: Callable[[str], str]) -> None:
         """Take lines from ``ask`` (such as ``input``) until it ends or the person leaves."""
-        self.console.print(
-            Text(f"{len(self.passage.split()):,} words read. :help says what can be typed.", style="dim")
-        )
+        self.console.print(Text(f"{self.begin()} :help says what can be typed.", style="dim"))
         while True:
             try:
                 line = ask(PROMPT).strip()
@@ -65,6 +64,10 @@ class Chat:
                     return
             except UserError as error:
                 self.console.print(Text(str(error), style="red"))
+
+    def begin(self) -> str:
+        """What is asked, in a sentence."""
+        return f"{len(self.passage.split()):,} words read."
 
     def take(self, line: str) -> bool:
         """Answer one line; False where it was the last."""
@@ -82,13 +85,17 @@ class Chat:
         elif command == ":passage":
             self.console.print(Panel(marked(self.passage, self.answers)))
         elif command == ":open":
-            self.passage, self.answers = read_passage(rest.strip()), Answers()
-            self.console.print(Text(f"{len(self.passage.split()):,} words read.", style="dim"))
+            self.open(rest.strip())
+            self.console.print(Text(self.begin(), style="dim"))
         else:
             if command not in (":help", ":h", ":?"):
                 self.console.print(Text(f"{command}: no such command.", style="red"))
             self.console.print(Text(HELP))
         return True
+
+    def open(self, place: str) -> None:
+        """Go on with another."""
+        self.passage, self.answers = read_passage(place), Answers()
 
     def answer(self, question: str) -> None:
         """Show the answers to a question, and where they are."""
@@ -102,15 +109,48 @@ class Chat:
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
 
 
-def table(answers: list[Answer]) -> Table:
-    """The answers, best first."""
+class ShelfChat(Chat):
+    """One conversation about a shelf; its passage is the one that the last answers are in."""
+
+    def __init__(
+        self, shelf: Shelf, console: Console, top: int = 3, min_confidence: float = 0.0, always: bool = False
+    ) -> None:
+        super().__init__(shelf.reader, "", console, top, min_confidence, always)
+        self.shelf = shelf
+        self.open(str(shelf.place))
+
+    def begin(self) -> str:
+        """What is asked, in a sentence."""
+        return f"{self.shelf.place}: {self.shelf.index.size():,} documents."
+
+    def open(self, place: str) -> None:
+        """Go on with another index."""
+        self.shelf, self.passage, self.answers = Shelf.open(place, self.reader), "", Answers()
+        self.shelf.index.size()  # which refuses what is none
+
+    def answer(self, question: str) -> None:
+        """Show the answers to a question, and where they are."""
+        found = self.shelf.ask(question, top=self.top, min_confidence=self.min_confidence, always=self.always)
+        if not found:
+            self.console.print(Text(found.doubt(), style="yellow"))
+            return
+        best = found[0].passage
+        self.passage = best.text
+        self.answers = Answers(one.answer for one in found if one.passage.id == best.id)
+        self.console.print(table([one.answer for one in found], [one.place for one in found]))
+        self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
+
+
+def table(answers: Sequence[Answer], places: Sequence[str] = ()) -> Table:
+    """The answers, best first; ``places`` are the characters, unless given."""
     grid = Table(show_edge=False, pad_edge=False, header_style="dim")
     for name in ("", "answer", "confidence", "score", "place"):
         grid.add_column(name, justify="left" if name == "answer" else "right", overflow="fold")
     for number, answer in enumerate(answers, start=1):
         bar = "█" * round(10 * answer.confidence)
         cells = (f"{number}", one_line(answer.text), f"{bar} {answer.confidence:.1%}", f"{answer.score:.2f}")
-        grid.add_row(*(Text(cell) for cell in cells), Text(f"{answer.start}–{answer.end}", style="dim"))
+        place = one_line(places[number - 1]) if places else f"{answer.start}–{answer.end}"
+        grid.add_row(*(Text(cell) for cell in cells), Text(place, style="dim"))
     return grid
 
 

@@ -1,0 +1,173 @@
+"""Documents: every kind read, encodings said, anything else named and refused, and none that can do harm."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.documents import WORD, docx, pdf
+
+from rmreader.errors import UserError
+from rmreader.shelf.documents import LARGEST, OFFSETS, read_document
+from rmreader.shelf.passages import read_passages
+
+TEXT = "Zürich – “naïve”."
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "encoding"),
+    [
+        ("x.txt", TEXT.encode(), "utf-8"),
+        ("x.txt", TEXT.encode("utf-8-sig"), "utf-8"),
+        ("x", TEXT.encode(), "utf-8"),
+        ("x.txt", TEXT.encode("utf-16"), "utf-16"),
+        ("x.txt", b"\xfe\xff" + TEXT.encode("utf-16-be"), "utf-16"),
+        ("x.txt", TEXT.encode("cp1252"), "cp1252"),
+        ("x.html", b"<meta charset='koi8-r'><p>" + "Дунай".encode("koi8-r"), "koi8-r"),
+        ("x.html", b"<meta charset=zlib><p>caf\xe9", "cp1252"),  # which would unfold it
+    ],
+)
+def test_encodings_are_detected_and_said(name: str, content: bytes, encoding: str) -> None:
+    document = read_document(name, content)
+    if encoding == "utf-8":
+        assert (document.note, document.offsets) == ("", OFFSETS)
+    else:
+        assert document.note == f"{name}: not UTF-8; read as {encoding}."
+        assert document.offsets == f"open(file, encoding='{encoding}')"
+    text = document.paragraphs[0].text
+    assert text == (TEXT if name in ("x", "x.txt") else "Дунай" if encoding == "koi8-r" else "café")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.txt", b"\x89PNG\r\n\x1a\n", "a PNG image"),
+        ("x.md", bytes(range(256)), "binary data"),
+        ("x.txt", bytes(range(1, 256)), "binary data"),
+        ("x.bin", b"\xff\xd8\xff\xe0", "a JPEG image"),
+        ("x.log", b"caf\xe9", "not UTF-8 text"),
+        ("x.docx", b"%PDF-1.4", "this is a PDF document, not a Word document"),
+        ("x.pdf", b"hello", "not a PDF document"),
+        ("x.docx", b"PK\x03\x04 cut", "no Word document that can be opened"),
+        ("x.docx", docx([], xml="<w:document"), "a damaged Word document"),
+        ("x.docx", docx([]), "no text in it"),
+        ("x.html", b"<p><script>1</script><!-- x -->", "nothing but markup"),
+        ("x.txt", b"  \n", "empty"),
+        ("x.pdf", b"%PDF-1.4\nnothing", "pypdf cannot read"),
+        ("x.pdf", pdf([[]]), "no text in it"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(name: str, content: bytes, says: str) -> None:
+    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    with pytest.raises(UserError, match=says) as caught:
+        read_document(name, content)
+    assert str(caught.value).startswith(f"{name}: ")
+
+
+def test_headings_and_pages(docs: Path) -> None:
+    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    word = read_document(docs / "bridge.docx")
+    assert [(one.text, one.heading) for one in word.paragraphs][1::2] == [
+        ("The bridge over the Firth was designed by John Fowler in 1882.", "Bridges"),
+        ("It cost 3.2 million pounds.", "Bridges › Cost"),
+    ]
+    assert [one.page for one in read_document(docs / "report.pdf").paragraphs] == [1, 2]
+    assert read_document(docs / "letters" / "ada.html").paragraphs[1].heading == "Letters › London & 1843"
+
+
+def test_a_question_of_several_files_gets_places_in_the_originals(docs: Path) -> None:
+    passages, notes = read_passages([str(docs / "rivers.md"), str(docs / "zurich.txt")])
+    assert len(notes) == 1
+    at = passages.text.index("Black Forest")
+    from rmreader.reading.answering.answers import Answer
+
+    name, found = passages.locate(Answer("Black Forest", at, at + 12, 0.0, 1.0, ""))
+    assert name == str(docs / "rivers.md")
+    assert (docs / "rivers.md").read_text()[found.start : found.end] == "Black Forest"
+
+
+def bomb(size: int) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"<a>" + b" " * size)
+    return content.getvalue()
+
+
+LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.docx", bomb(200 << 20), "unfolds to more than"),
+        ("x.docx", docx([], xml=f'{LAUGHS}<w:document xmlns:w="{WORD}">&b;</w:document>'), "declares a document type"),
+        ("x.docx", docx([], xml='<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>'), "declares a document type"),
+        ("x.txt", b"a" * (LARGEST + 1), "more than"),
+    ],
+)
+def test_bombs_are_refused(name: str, content: bytes, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        read_document(name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("x.html", "<div>"),
+        ("x.html", "<a href='"),
+        ("x.html", '<a ="<a >"'),
+        ("x.html", "<!--"),
+        ("x.html", "<script>"),
+        ("x.html", "&amp"),
+        ("x.html", "<a"),
+        ("x.html", "</script"),
+        ("x.md", "["),
+        ("x.md", "[a]("),
+        ("x.md", "<!--"),
+        ("x.md", "**_`"),
+        ("x.md", "> "),
+        ("x.md", "|-"),
+        ("x.md", "\n```"),
+        ("x.txt", "\n \n"),
+        ("x.txt", "a."),
+    ],
+)
+def test_time_is_linear_in_the_length(name: str, unit: str) -> None:
+    """Deep, open, endless: four times as much may take no sixteen times as long."""
+
+    def seconds(count: int) -> float:
+        content, took = ("end " + unit * count + " end").encode(), []
+        for _ in range(3):
+            began = time.process_time()
+            document = read_document(name, content)
+            assert document.whole.text
+            took.append(time.process_time() - began)
+        return min(took)
+
+    assert seconds(40_000) < 9 * max(0.01, seconds(10_000))
+
+
+def test_a_word_document_may_nest_deeply() -> None:
+    deep = 100_000
+    xml = (
+        f'<w:document xmlns:w="{WORD}">'
+        + "<w:x>" * deep
+        + "<w:p><w:t>deep</w:t></w:p>"
+        + "</w:x>" * deep
+        + "</w:document>"
+    )
+    assert read_document("x.docx", docx([], xml=xml)).original == "deep\n"
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"Ada wrote it.")
+    os.close(writing)
+    try:
+        assert read_document(f"/dev/fd/{reading}").original == "Ada wrote it."
+    finally:
+        os.close(reading)
