@@ -18,14 +18,21 @@ from rmreader.version import __version__
 if TYPE_CHECKING:
     from rmreader.config import Recipe
     from rmreader.learning.trainer import TrainResult
+    from rmreader.plugs.pipeline import pipeline
     from rmreader.reading.answering.answers import Answer, Explanation
     from rmreader.reading.answering.ensemble import Ensemble
     from rmreader.reading.answering.reader import Reader
     from rmreader.scoring.squad import Score
 
-__all__ = ["Answer", "Ensemble", "Explanation", "Reader", "UserError", "__version__", "evaluate", "train"]
+__all__ = ["Answer", "Ensemble", "Explanation", "Reader", "UserError", "__version__", "evaluate", "pipeline", "train"]
 
-_HOMES = {"Answer": "answers", "Explanation": "answers", "Ensemble": "ensemble", "Reader": "reader"}
+_HOMES = {
+    "Answer": "reading.answering.answers",
+    "Explanation": "reading.answering.answers",
+    "Ensemble": "reading.answering.ensemble",
+    "Reader": "reading.answering.reader",
+    "pipeline": "plugs.pipeline",
+}
 
 
 def train(
@@ -88,5 +95,5 @@ def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *,
 def __getattr__(name: str) -> Any:
     """The other public names, fetched when first used, so that importing the package costs nothing."""
     if name in _HOMES:
-        return getattr(import_module(f"rmreader.reading.answering.{_HOMES[name]}"), name)
+        return getattr(import_module(f"rmreader.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'rmreader' has no attribute {name!r}")
