@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -28,11 +29,10 @@ def mcp(
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("standard input or output is closed; the program that asks must start this one.")
-    reader = Reader.load(model, threads=threads)
-    search = None
+    reader, sink = Reader.load(model, threads=threads), sys.stdout.buffer
+    shelf = None
     if index is not None:
-        from rmreader.plugs.indexed import searcher
-
-        search = searcher(index, reader)
+        shelf = import_module("rmreader.shelf.shelf").Shelf.open(index, reader)
+        shelf.search("index", 1)  # a file that is no index is refused here
     with contextlib.redirect_stdout(sys.stderr):  # standard output is for messages alone
-        Server(reader, search, sys.stdin.buffer, sys.__stdout__.buffer).run()
+        Server(reader, shelf, sys.stdin.buffer, sink).run()

@@ -12,9 +12,9 @@ import contextlib
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from rmreader.errors import UserError, shown
 from rmreader.reading.answering.answers import Answer, Answers
@@ -29,8 +29,12 @@ _MOST_WAITING = 100  # calls
 _MOST_TOP = 50
 _PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL, _BUSY, _VERSION = -32700, -32600, -32601, -32602, -32603, -32000, -32022
 
-Search = Callable[[str, int], Iterator[tuple[Answer, dict[str, Any]]]]
-"""Answers of an index to a question, so many at most, each with what is known of its place."""
+
+class Shelf(Protocol):
+    """Indexed documents, as ``rmreader.shelf`` opens them."""
+
+    def ask(self, question: str, *, top: int, always: bool) -> Any:
+        """Citations: a list with ``none``, ``guess`` and ``doubt()``, as answers are."""
 
 
 class _Wrong(Exception):
@@ -44,8 +48,8 @@ class _Wrong(Exception):
 class Server:
     """Reads messages from ``source`` and writes the answers to ``sink`` until the source ends."""
 
-    def __init__(self, reader: Reader, search: Search | None, source: IO[bytes], sink: IO[bytes]) -> None:
-        self.reader, self.search, self.source, self.sink = reader, search, source, sink
+    def __init__(self, reader: Reader, shelf: Shelf | None, source: IO[bytes], sink: IO[bytes]) -> None:
+        self.reader, self.shelf, self.source, self.sink = reader, shelf, source, sink
         self.calls: queue.Queue[tuple[Any, dict[str, Any], bool] | None] = queue.Queue(_MOST_WAITING)
         self.waiting: dict[Any, bool] = {}  # calls that are not answered yet, and whether each was cancelled
         self.lock = threading.Lock()
@@ -109,13 +113,13 @@ class Server:
         if method == "server/discover":
             return about | _CACHE | {"supportedVersions": [*_HANDSHAKE, *_MODERN], "serverInfo": server}
         if method == "tools/list":
-            return {"tools": [_PASSAGE] + ([_INDEX] if self.search is not None else [])} | _CACHE
+            return {"tools": [_PASSAGE] + ([_INDEX] if self.shelf is not None else [])} | _CACHE
         if method == "ping":
             return {}
         raise _Wrong(_METHOD, f"no method {shown(method)}.")
 
     def _queue(self, id: Any, params: dict[str, Any], modern: bool) -> None:
-        tools = {"ask_passage"} | ({"ask_index"} if self.search is not None else set())
+        tools = {"ask_passage"} | ({"ask_index"} if self.shelf is not None else set())
         if params.get("name") not in tools:
             raise _Wrong(_PARAMS, f"no tool {shown(params.get('name'))}; there are {', '.join(sorted(tools))}.")
         with self.lock:
@@ -147,25 +151,19 @@ class Server:
         """A tool's result; unfinished where the call was cancelled meanwhile."""
         given = params.get("arguments", {})
         question, top = _argument(given, "question", str), _argument(given, "top", int, 1)
+        always = _argument(given, "always", bool, False)
         if not 1 <= top <= _MOST_TOP:
             raise UserError(f"'top' is from 1 to {_MOST_TOP}, not {top}.")
         if self.waiting[id]:
             return {}
-        if params["name"] == "ask_index":
-            assert self.search is not None
-            found = [asdict(answer) | place for answer, place in self.search(question, top)]
-            return _text(_sentences(found) or "no answer in the index", structuredContent={"answers": found})
-        passage, always = _argument(given, "passage", str), _argument(given, "always", bool, False)
-        answers = Answers()
-        for part in self.reader.ask_in_parts(question, passage, top=top, always=always):
+        if self.shelf is not None and params["name"] == "ask_index":
+            return _result(self.shelf.ask(question, top=top, always=always))
+        found = Answers()
+        for part in self.reader.ask_in_parts(question, _argument(given, "passage", str), top=top, always=always):
             if self.waiting[id]:
                 return {}
-            answers = answers if part is None else part
-        found = [asdict(answer) for answer in answers]
-        tree: dict[str, Any] = {"answers": found, "no_answer": answers.none}
-        if not found and answers.guess is not None:
-            tree["guess"] = asdict(answers.guess)
-        return _text(_sentences(found) or answers.doubt(), structuredContent=tree)
+            found = found if part is None else part
+        return _result(found)
 
     def _send(self, id: Any, result: Any = None, error: Any = None) -> None:
         tree = {"jsonrpc": "2.0", "id": id} | ({"error": error} if error is not None else {"result": result})
@@ -194,11 +192,18 @@ def _argument(given: Any, name: str, kind: type[Any], default: Any = None) -> An
     return value
 
 
-def _sentences(found: list[dict[str, Any]]) -> str:
-    """Answers for a model that reads text alone."""
-    where = (f" in {answer['file']}" if answer.get("file") else "" for answer in found)
-    lines = zip(found, where, strict=True)
-    return "\n".join(f"{a['text']} ({a['confidence']:.0%} sure{file}): {a['sentence']}" for a, file in lines)
+def _result(found: Any) -> dict[str, Any]:
+    """Answers or citations as plain data, and as lines for a model that reads text alone."""
+    trees = [_plain(one) for one in found]
+    where = [f" in {tree['file']}" if "file" in tree else "" for tree in trees]
+    lines = [f"{t['text']} ({t['confidence']:.0%} sure{w}): {t['sentence']}" for t, w in zip(trees, where, strict=True)]
+    tree = {"answers": trees, "no_answer": found.none}
+    tree |= {"guess": _plain(found.guess)} if not trees and found.guess is not None else {}
+    return _text("\n".join(lines) or found.doubt(), structuredContent=tree)
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    return asdict(one) if isinstance(one, Answer) else dict(one.to_json())
 
 
 def _text(text: str, **more: Any) -> dict[str, Any]:
@@ -213,6 +218,7 @@ _INSTRUCTIONS = (
     "not write: ask for one fact per question, in English."
 )
 _TOP = {"type": "integer", "minimum": 1, "maximum": _MOST_TOP, "default": 1, "description": "How many answers."}
+_ALWAYS = {"type": "boolean", "default": False, "description": "Give the best guess even where nothing says it."}
 _QUESTION = {"type": "string", "description": "One question in English, for one fact."}
 
 
@@ -239,4 +245,5 @@ _INDEX = _tool(
     "Answer a question from the indexed documents: the words that are the answer, each with its document and place.",
     question=_QUESTION,
     top=_TOP,
+    always=_ALWAYS,
 )
