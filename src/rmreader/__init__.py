@@ -51,9 +51,9 @@ def train(
 
     ``recipe`` is the name of one that comes with rmreader ("small", "base", "paper", "tiny" …), a YAML file, or a
     ``Recipe``; ``settings`` changes it, as in ``{"training.epochs": 2, "training.init": "small"}``. ``train`` and
-    ``dev`` are SQuAD-format files. All that is chosen is chosen on held-out articles of the first, ``dev`` is only
-    reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with ``resume`` one
-    that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs ``rmreader[train]``.
+    ``dev`` are SQuAD files, or tables with answers. All that is chosen is chosen on held-out articles of the first,
+    ``dev`` is only reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with
+    ``resume`` one that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs ``rmreader[train]``.
 
     >>> result = train("tiny", train="my-train.json", dev="my-dev.json", out="runs/mine")  # doctest: +SKIP
     >>> Reader.load(result.best).ask("Who wrote it?", "Ada wrote it.")  # doctest: +SKIP
@@ -71,7 +71,7 @@ def train(
 
 
 def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *, min_confidence: float = 0.0) -> Score:
-    """Exact match and F1 of a reader on a SQuAD-format file, in percent, by the official rule.
+    """Exact match and F1 of a reader on a file with answers, in percent, by the official rule.
 
     ``reader`` is one that is loaded, the name of one that comes with rmreader, or a reader's folder; several names with
     commas between them are an ensemble. An answer less sure than ``min_confidence`` counts as none given.
@@ -80,12 +80,12 @@ def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *,
     """
     from pathlib import Path
 
-    from rmreader.data.squad import read_squad
+    from rmreader.data.examples import read_data
     from rmreader.reading.answering.evaluate import evaluate as run
     from rmreader.reading.answering.reader import Reader
     from rmreader.scoring.squad import Score
 
-    dataset = read_squad(Path(data))
+    dataset = read_data(Path(data))
     loaded = reader if isinstance(reader, Reader) else Reader.load(Path(reader))
     found = run(loaded, dataset, min_confidence).score
     assert isinstance(found, Score)
