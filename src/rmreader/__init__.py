@@ -53,7 +53,8 @@ def train(
     ``Recipe``; ``settings`` changes it, as in ``{"training.epochs": 2, "training.init": "small"}``. ``train`` and
     ``dev`` are SQuAD files, or tables with answers. All that is chosen is chosen on held-out articles of the first,
     ``dev`` is only reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with
-    ``resume`` one that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs ``rmreader[train]``.
+    ``resume`` one that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs
+    ``rmreader[train]``.
 
     >>> result = train("tiny", train="my-train.json", dev="my-dev.json", out="runs/mine")  # doctest: +SKIP
     >>> Reader.load(result.best).ask("Who wrote it?", "Ada wrote it.")  # doctest: +SKIP
