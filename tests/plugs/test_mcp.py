@@ -253,6 +253,60 @@ def test_a_client_that_leaves_is_no_crash() -> None:
         assert said.read() == b""
 
 
+@pytest.fixture
+def index(tmp_path: Path) -> str:
+    shelf = pytest.importorskip("rmreader.shelf.shelf", reason="there is no shelf here")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "letter.txt").write_text(f"Notes.\n\n{PASSAGE}\n", encoding="utf-8")
+    (tmp_path / "docs" / "bridge.md").write_text("# Bridge\n\nThe bridge is 120 metres long.\n", encoding="utf-8")
+    shelf.Shelf.open(tmp_path / "docs.rmindex").add(tmp_path / "docs")
+    return str(tmp_path / "docs.rmindex")
+
+
+def test_an_index_is_asked(index: str) -> None:
+    found = session(
+        request(1, "tools/list"),
+        call(2, "ask_index", question="Who wrote the letter?", top=2),
+        call(3, "ask_index", question="Which colour has the submarine?"),
+        call(4, "ask_index"),
+        ask(5),
+        options=("--index", index),
+    )
+    assert [tool["name"] for tool in found[1]["result"]["tools"]] == ["ask_passage", "ask_index"]
+    best = found[2]["result"]["structuredContent"]["answers"][0]
+    assert (best["text"], best["file"]) == ("Ada Lovelace", "letter.txt")
+    assert found[2]["result"]["content"][0]["text"].startswith("Ada Lovelace (")
+    assert " in letter.txt): " in found[2]["result"]["content"][0]["text"]
+    assert found[3]["result"]["structuredContent"]["answers"] == []
+    assert found[3]["result"]["content"][0]["text"].startswith("not in these documents")
+    assert found[4]["result"]["isError"] is True
+    assert found[5]["result"]["structuredContent"]["answers"][0]["text"] == "Ada Lovelace"
+
+
+def test_what_is_no_index_is_one_sentence(index: str, tmp_path: Path) -> None:
+    (tmp_path / "no.rmindex").write_text("no index")
+    for place in ("no.rmindex", "none.rmindex"):
+        words = [sys.executable, "-m", "rmreader", "mcp", "--index", str(tmp_path / place)]
+        done = subprocess.run(words, input=b"", capture_output=True, env=ENVIRONMENT, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+        assert place.encode() in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_asks_an_index(index: str, mode: str) -> None:
+    sdk: Any = pytest.importorskip("mcp", reason="the MCP SDK is not installed; `.ci/plugs` has it")
+
+    async def talk() -> None:
+        words = ["-m", "rmreader", "mcp", "--index", index]
+        started = sdk.StdioServerParameters(command=sys.executable, args=words, env=ENVIRONMENT)
+        async with sdk.Client(started, mode=mode) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["ask_passage", "ask_index"]
+            result = await client.call_tool("ask_index", {"question": "Who wrote the letter?"})
+            assert result.structured_content["answers"][0]["file"] == "letter.txt"
+
+    asyncio.run(talk())
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_asks(mode: str) -> None:
     sdk: Any = pytest.importorskip("mcp", reason="the MCP SDK is not installed; `.ci/plugs` has it")

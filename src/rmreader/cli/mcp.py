@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ from rmreader.errors import UserError
 def mcp(
     model: Model = "small",
     index: Annotated[
-        Path | None, typer.Option(help="An index of documents (`rmreader index`), to be asked too.")
+        str | None, typer.Option("--index", "-i", help="Ask its documents too: an index that `rmreader index` makes.")
     ] = None,
     threads: Threads = None,
 ) -> None:
@@ -33,6 +32,6 @@ def mcp(
     shelf = None
     if index is not None:
         shelf = import_module("rmreader.shelf.shelf").Shelf.open(index, reader)
-        shelf.search("index", 1)  # a file that is no index is refused here
+        shelf.index.size()  # which refuses what is no index
     with contextlib.redirect_stdout(sys.stderr):  # standard output is for messages alone
         Server(reader, shelf, sys.stdin.buffer, sink).run()
