@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rmreader.plugs import mcp as server
 
@@ -23,6 +26,10 @@ META = {
         "io.modelcontextprotocol/clientCapabilities": {},
     }
 }
+KEYS = st.sampled_from(
+    ["jsonrpc", "id", "method", "params", "name", "arguments", "question", "passage", "top", "_meta"]
+)
+START = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
@@ -155,6 +162,7 @@ def test_a_wrong_call_is_told_to_the_model_and_a_wrong_tool_is_an_error() -> Non
         ask(11, "word " * 20_000),
         call(12, "delete_everything"),
         request(13, "tools/call"),
+        request(16, "tools/call", name=["ask_passage"]),
         call(14, "ask_index", question="Who?"),  # no index was given
         ask(15, passage="\ud800 \x00 \x1b[31m Ada wrote it."),
     )
@@ -162,9 +170,40 @@ def test_a_wrong_call_is_told_to_the_model_and_a_wrong_tool_is_an_error() -> Non
         assert found[id]["result"]["isError"] is True, id
         assert "structuredContent" not in found[id]["result"]
     assert found[1]["result"]["content"][0]["text"] == "the argument 'passage', a text, is missing."
-    for id in (12, 13, 14):
+    for id in (12, 13, 14, 16):
         assert found[id]["error"]["code"] == -32602
     assert found[15]["result"]["isError"] is False
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["2.0", "ask_passage", "Ada."]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+class Quick:
+    def ask_in_parts(self, *_: Any, **__: Any) -> Any:
+        yield server.Answers()
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.dictionaries(KEYS, VALUES) | VALUES | st.builds(lambda p: {**START, "params": p}, VALUES), max_size=4)
+)
+def test_no_message_ends_the_server(messages: list[Any]) -> None:
+    lines = "".join(json.dumps(message) + "\n" for message in [*messages, {**START, "method": "ping", "id": "last"}])
+    sink = io.BytesIO()
+    server.Server(Quick(), None, io.BytesIO(lines.encode()), sink).run()  # type: ignore[arg-type]
+    answers = [json.loads(line) for line in sink.getvalue().splitlines()]
+    assert {"jsonrpc": "2.0", "id": "last", "result": {}} in answers
+    assert all(("result" in answer) != ("error" in answer) for answer in answers)
+    assert all(answer.get("error", {}).get("code") != -32603 for answer in answers)
 
 
 class Held:

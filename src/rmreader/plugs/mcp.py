@@ -113,15 +113,18 @@ class Server:
         if method == "server/discover":
             return about | _CACHE | {"supportedVersions": [*_HANDSHAKE, *_MODERN], "serverInfo": server}
         if method == "tools/list":
-            return {"tools": [_PASSAGE] + ([_INDEX] if self.shelf is not None else [])} | _CACHE
+            return {"tools": self._tools()} | _CACHE
         if method == "ping":
             return {}
         raise _Wrong(_METHOD, f"no method {shown(method)}.")
 
+    def _tools(self) -> list[dict[str, Any]]:
+        return [_PASSAGE, _INDEX] if self.shelf is not None else [_PASSAGE]
+
     def _queue(self, id: Any, params: dict[str, Any], modern: bool) -> None:
-        tools = {"ask_passage"} | ({"ask_index"} if self.shelf is not None else set())
+        tools = [tool["name"] for tool in self._tools()]
         if params.get("name") not in tools:
-            raise _Wrong(_PARAMS, f"no tool {shown(params.get('name'))}; there are {', '.join(sorted(tools))}.")
+            raise _Wrong(_PARAMS, f"no tool {shown(params.get('name'))}; there are {', '.join(tools)}.")
         with self.lock:
             if id in self.waiting:
                 raise _Wrong(_REQUEST, f"the id {shown(id)} is that of a call that is not answered yet.")
