@@ -18,13 +18,25 @@ from rmreader.version import __version__
 if TYPE_CHECKING:
     from rmreader.config import Recipe
     from rmreader.learning.trainer import TrainResult
+    from rmreader.plugs.pipeline import pipeline
     from rmreader.reading.answering.answers import Answer, Explanation
     from rmreader.reading.answering.ensemble import Ensemble
     from rmreader.reading.answering.reader import Reader
     from rmreader.scoring.squad import Score
     from rmreader.shelf.shelf import Shelf
 
-__all__ = ["Answer", "Ensemble", "Explanation", "Reader", "Shelf", "UserError", "__version__", "evaluate", "train"]
+__all__ = [
+    "Answer",
+    "Ensemble",
+    "Explanation",
+    "Reader",
+    "Shelf",
+    "UserError",
+    "__version__",
+    "evaluate",
+    "pipeline",
+    "train",
+]
 
 _HOMES = {
     "Answer": "reading.answering.answers",
@@ -32,6 +44,7 @@ _HOMES = {
     "Explanation": "reading.answering.answers",
     "Reader": "reading.answering.reader",
     "Shelf": "shelf.shelf",
+    "pipeline": "plugs.pipeline",
 }
 
 
@@ -51,9 +64,10 @@ def train(
 
     ``recipe`` is the name of one that comes with rmreader ("small", "base", "paper", "tiny" …), a YAML file, or a
     ``Recipe``; ``settings`` changes it, as in ``{"training.epochs": 2, "training.init": "small"}``. ``train`` and
-    ``dev`` are SQuAD-format files. All that is chosen is chosen on held-out articles of the first, ``dev`` is only
-    reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with ``resume`` one
-    that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs ``rmreader[train]``.
+    ``dev`` are SQuAD files, or tables with answers. All that is chosen is chosen on held-out articles of the first,
+    ``dev`` is only reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with
+    ``resume`` one that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs
+    ``rmreader[train]``.
 
     >>> result = train("tiny", train="my-train.json", dev="my-dev.json", out="runs/mine")  # doctest: +SKIP
     >>> Reader.load(result.best).ask("Who wrote it?", "Ada wrote it.")  # doctest: +SKIP
@@ -71,7 +85,7 @@ def train(
 
 
 def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *, min_confidence: float = 0.0) -> Score:
-    """Exact match and F1 of a reader on a SQuAD-format file, in percent, by the official rule.
+    """Exact match and F1 of a reader on a file with answers, in percent, by the official rule.
 
     ``reader`` is one that is loaded, the name of one that comes with rmreader, or a reader's folder; several names with
     commas between them are an ensemble. An answer less sure than ``min_confidence`` counts as none given.
@@ -80,12 +94,12 @@ def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *,
     """
     from pathlib import Path
 
-    from rmreader.data.squad import read_squad
+    from rmreader.data.examples import read_data
     from rmreader.reading.answering.evaluate import evaluate as run
     from rmreader.reading.answering.reader import Reader
     from rmreader.scoring.squad import Score
 
-    dataset = read_squad(Path(data))
+    dataset = read_data(Path(data))
     loaded = reader if isinstance(reader, Reader) else Reader.load(Path(reader))
     found = run(loaded, dataset, min_confidence).score
     assert isinstance(found, Score)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from rmreader import doctor
 from rmreader.cli import app
+from rmreader.readers.folder import find, open_folder
 from rmreader.reading.running import native
 
 RUN = CliRunner()
@@ -105,3 +106,16 @@ def test_shipped_readers_are_listed_with_their_state(tmp_path: Path) -> None:
 
 def test_every_reader_in_the_package_is_whole() -> None:
     assert {r.name: r.state for r in doctor.shipped_readers() if r.state != "whole"} == {}
+
+
+def test_readers_are_listed_and_their_cards_printed() -> None:
+    listed = RUN.invoke(app, ["readers"]).stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["reader", "base", "small"]
+    scores = open_folder("small").about["scores"]["SQuAD 1.1 dev"]
+    assert f"{scores['exact_match']:.3f}" in listed[2]
+    card = RUN.invoke(app, ["readers", "small"]).stdout
+    assert card.strip() == (find("small") / "README.md").read_text(encoding="utf-8").strip()
+    trees = json.loads(RUN.invoke(app, ["readers", "--json"]).stdout)
+    assert {name: Path(tree["card"]).is_file() for name, tree in trees.items()} == {"base": True, "small": True}
+    wrong = RUN.invoke(app, ["readers", "none"])
+    assert (wrong.exit_code, wrong.stdout) == (1, "")

@@ -57,7 +57,9 @@ def test_an_answer_that_is_there_twice_is_taken_where_the_question_s_words_are_a
     found = read_examples(lines(tmp_path / "rows.jsonl", ROWS))
     (answer,) = found.rows[0][2]["answers"]
     assert answer["answer_start"] == PASSAGE.rindex("1901")
-    assert found.ambiguous == [f"{tmp_path / 'rows.jsonl'}: line 1: '1901' is in its passage several times"]
+    assert list(map(str, found.ambiguous)) == [
+        f"{tmp_path / 'rows.jsonl'}: line 1: '1901' is in its passage several times"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_bad_row_is_named_and_left_out(tmp_path: Path, row: dict[str, Any], wh
     found = read_examples(path)
     assert len(found.rows) == 1
     assert len(found.problems) == 1
-    assert found.problems[0].startswith(f"{path}: line 2: {why}")
+    assert str(found.problems[0]).startswith(f"{path}: line 2: {why}")
 
 
 def test_a_file_without_an_example_says_what_is_wrong(tmp_path: Path) -> None:

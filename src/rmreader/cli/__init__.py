@@ -1,6 +1,19 @@
 """The command line: one verb per job, thin over the API. Each module adds its verbs to ``app`` when it is imported."""
 
-from rmreader.cli import calibrate, chat, data, export, learn, members, read, serve, shelf, study, system  # noqa: F401
+from rmreader.cli import (  # noqa: F401
+    calibrate,
+    chat,
+    data,
+    export,
+    learn,
+    mcp,
+    members,
+    read,
+    serve,
+    shelf,
+    study,
+    system,
+)
 from rmreader.cli.app import app, main
 
 __all__ = ["app", "main"]

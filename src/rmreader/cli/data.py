@@ -41,7 +41,10 @@ def download(
 
 @data.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A SQuAD-format file (.json, .json.gz).")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="SQuAD JSON, or JSON Lines, CSV, TSV (.gz too) or Parquet with answers."),
+    ],
     json: Json = False,
 ) -> None:
     """Validate a file row by row; status 1 where a row is bad."""
@@ -58,13 +61,14 @@ def check(
             ("impossible questions", report.impossible),
             ("answers", report.answers),
             ("answers on token boundaries", report.on_boundaries),
+            ("ambiguous answers", len(report.ambiguous)),
             ("problems", len(report.problems)),
         ]
         table(counts, ("what", "count"), str(file))
         if report.answers:
             typer.echo(f"{100 * report.on_boundaries / report.answers:.3f} % of the answers lie on token boundaries.")
-        for problem in report.problems:
-            show(problem)
+        for sentence in (*(f"ambiguous: {one}" for one in report.ambiguous), *report.problems):
+            show(sentence)
     if report.problems:
         raise typer.Exit(1)
 

@@ -45,7 +45,7 @@ def recipe_of(words: list[str] | None) -> Recipe:
 @app.command()
 def train(
     recipe: RecipeName,
-    train: Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")],
+    train: Annotated[Path, typer.Option(help="Questions with answers: SQuAD JSON, JSON Lines, CSV, TSV or Parquet.")],
     out: Annotated[Path, typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/.")],
     dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,
     overrides: Annotated[
@@ -58,7 +58,7 @@ def train(
     parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process of `rmreader members` that starts this one
     json: Json = False,
 ) -> None:
-    """Train a reader on SQuAD-format data; a killed run goes on with --resume."""
+    """Train a reader; a killed run goes on with --resume."""
     if parent:
         from rmreader.orphans import end_with
 

@@ -38,7 +38,9 @@ MaxLength = Annotated[
 Index = Annotated[
     str | None, typer.Option("--index", "-i", help="Ask all documents of an index, which `rmreader index` makes.")
 ]
-DataFile = Annotated[Path, typer.Argument(metavar="DATA", help="A SQuAD-format file (.json, .json.gz).")]
+DataFile = Annotated[
+    Path, typer.Argument(metavar="DATA", help="SQuAD JSON, or JSON Lines, CSV, TSV (.gz too) or Parquet.")
+]
 
 
 @app.command()
@@ -187,11 +189,11 @@ def evaluate(
         raise typer.BadParameter("give either a file of predictions or --model, and not both.")
     if predictions is not None and min_confidence:
         raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
-    from rmreader.data.squad import read_squad
+    from rmreader.data.examples import read_data
     from rmreader.scoring.adversarial import score_adversarial
     from rmreader.scoring.squad import score
 
-    dataset = _warn(read_squad(data))
+    dataset = _warn(read_data(data))
     errors: dict[str, Any] = {}
     if predictions is not None:
         from rmreader.reading.files.written import read_predictions
@@ -250,9 +252,9 @@ def _is_device(file: IO[str]) -> bool:
 
 def _warn(dataset: Dataset) -> Dataset:
     """The same data set, after saying what of the file was left out."""
-    from rmreader.data.squad import skipped
+    from rmreader.data.squad import remarks
 
-    for sentence in skipped(dataset.problems):
+    for sentence in remarks(dataset):
         note(sentence)
     return dataset
 

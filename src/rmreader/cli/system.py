@@ -1,11 +1,15 @@
-"""``rmreader doctor``: what this installation can do."""
+"""``rmreader doctor`` and ``rmreader readers``: what this installation can do, and which readers it has."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
+
+import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, table
+from rmreader.cli.output import Json, emit_json, show, table
+from rmreader.errors import UserError
 
 
 @app.command()
@@ -27,3 +31,31 @@ def doctor(json: Json = False) -> None:
         rows.append((f"extra {extra.name}", missing))
     rows += [(f"folder {name}", place) for name, place in found.folders.items()]
     table(rows, ("what", "state"))
+
+
+@app.command()
+def readers(
+    reader: Annotated[
+        str, typer.Argument(metavar="[READER]", help="A reader, by name or folder: print its card.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """The readers that ship, with their scores on SQuAD 1.1 dev; with a name or folder, that reader's card."""
+    from rmreader.doctor import shipped_readers
+    from rmreader.files import CARD
+    from rmreader.readers.folder import find, open_folder
+
+    names = [reader] if reader else [one.name for one in shipped_readers()]
+    folders = {name: open_folder(name) for name in names}
+    if json:
+        emit_json({name: folder.about | {"card": str(folder.path / CARD)} for name, folder in folders.items()})
+    elif reader:
+        if not (card := find(reader) / CARD).is_file():
+            raise UserError(f"{card}: this reader has no card; reader.json beside it says what is known.")
+        show(card.read_text(encoding="utf-8", errors="replace"))
+    else:
+        rows = []
+        for name, folder in folders.items():
+            score = folder.about.get("scores", {}).get("SQuAD 1.1 dev", {})
+            rows.append((name, score.get("exact_match", ""), score.get("f1", ""), str(folder.path / CARD)))
+        table(rows, ("reader", "exact match", "F1", "card"))

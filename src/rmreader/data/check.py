@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.console import progress
-from rmreader.data.squad import Problem, read_squad
+from rmreader.data.examples import read_data
+from rmreader.data.squad import Problem
 from rmreader.text.tokens import tokenize
 
 
@@ -24,6 +25,9 @@ class Report:
     answers: int = 0
     on_boundaries: int = 0  # answers that start and end where a token does
     problems: tuple[Problem, ...] = ()
+    ambiguous: tuple[
+        Problem, ...
+    ] = ()  # rows of a table whose answer has no offset and is in the passage several times
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data, with the share of answers on token boundaries."""
@@ -33,9 +37,9 @@ class Report:
 
 
 def check_file(path: str | Path) -> Report:
-    """Validate a SQuAD file and count what it holds."""
-    dataset = read_squad(path)
-    report = Report(str(path), len(dataset.articles), problems=dataset.problems)
+    """Validate a file with answers, SQuAD or a table, and count what it holds."""
+    dataset = read_data(path)
+    report = Report(str(path), len(dataset.articles), problems=dataset.problems, ambiguous=dataset.ambiguous)
     paragraphs = [paragraph for article in dataset.articles for paragraph in article.paragraphs]
     with progress("checking", total=len(paragraphs), unit="paragraphs") as advance:
         for paragraph in paragraphs:

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from rmreader.console import printable, progress
 from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
+from rmreader.data.examples import read_data
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
 from rmreader.data.store import Arrays, Damaged, Texts, bounds_of, open_arrays, save_arrays
+from rmreader.data.tables import is_table, kind_of
 from rmreader.errors import UserError
 from rmreader.files import cache_folder, file_sha256
 from rmreader.orphans import end_with
@@ -32,6 +34,7 @@ from rmreader.text.tokens import RULE, Tokens, tokenize
 __all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
 
 _FORMAT = 2
+_TABLES = 1  # how rows of a table become questions
 _CHUNK = 400  # paragraphs a task
 
 _Chunk = list[tuple[int, Paragraph]]  # paragraphs, each with the number of its article
@@ -65,7 +68,7 @@ def encode_file(
     strict: bool = False,
     answers_needed: bool = True,
 ) -> Encoded:
-    """Encode a SQuAD file, or open what was encoded before from the same content (see ``read_squad`` for the last two).
+    """Encode a data file, or open what was encoded before from the same content (see ``read_squad`` for the last two).
 
     The cache is ``cache_dir``, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``. A damaged entry is made anew.
     """
@@ -94,7 +97,8 @@ def _cache_folder(path: Path, cache_dir: str | Path | None, answers_needed: bool
         content = file_sha256(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
-    digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} {answers_needed}".encode())
+    kind = f" {kind_of(path)} {_TABLES}" if is_table(path) else ""
+    digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} {answers_needed}{kind}".encode())
     return cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]
 
 
@@ -111,12 +115,13 @@ def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
         },
         rows=np.arange(len(arrays["paragraph"]), dtype=np.int64),
         problems=tuple(Problem(str(path), *fields) for fields in about["problems"]),
+        ambiguous=tuple(Problem(str(path), *fields) for fields in about.get("ambiguous", ())),
     )
 
 
 def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read, tokenise in chunks (in parallel where there are several), and join the parts."""
-    dataset = read_squad(path, answers_needed=answers_needed)
+    dataset = read_data(path) if is_table(path) else read_squad(path, answers_needed=answers_needed)
     paragraphs = [(number, p) for number, article in enumerate(dataset.articles) for p in article.paragraphs]
     chunks = [paragraphs[k : k + _CHUNK] for k in range(0, len(paragraphs), _CHUNK)]
     parts: list[_Encoding] = []
@@ -139,8 +144,10 @@ def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict
         arrays[name], arrays[f"{name}_places"] = text.content, text.bounds
     arrays["answer_bounds"] = bounds_of([len(question.answers) for question in questions])
     arrays["vocabulary"] = np.frombuffer("\n".join(vocabulary).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    problems = [(p.article, p.paragraph, p.id, p.what) for p in dataset.problems]
-    return arrays, {"words": len(vocabulary), "problems": problems}
+    about: dict[str, Any] = {"words": len(vocabulary)}
+    for name, rows in (("problems", dataset.problems), ("ambiguous", dataset.ambiguous)):
+        about[name] = [(p.article, p.paragraph, p.id, p.what, p.row) for p in rows]
+    return arrays, about
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class Encoded:
     answers: Sequence[str]
     rows: NDArray[np.int64]
     problems: tuple[Problem, ...] = ()
+    ambiguous: tuple[Problem, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)

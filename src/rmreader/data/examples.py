@@ -1,4 +1,4 @@
-"""Somebody's own examples as SQuAD data: question, passage and answer from SQuAD JSON, JSON Lines, CSV, TSV or Parquet.
+"""Data with answers from any kind of file: SQuAD JSON as it is; JSON Lines, CSV, TSV and Parquet as the same data set.
 
 Where an answer has no offset it is looked for in its passage. One that is there several times is taken where its
 sentence shares most words with the question; which those are is reported.
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rmreader.data.squad import read_squad
-from rmreader.data.tables import Source, no_column, short, trees
+from rmreader.data.squad import Article, Dataset, Paragraph, Problem, Question, Reference, read_squad
+from rmreader.data.tables import Source, is_table, no_column, short, trees
 from rmreader.errors import UserError
 
 _NAMES = {
@@ -23,6 +23,7 @@ _NAMES = {
     "answer": ("answer", "answers"),
     "start": ("answer_start", "start"),
     "title": ("title", "article"),
+    "impossible": ("is_impossible",),
 }
 _GROUPS = 5  # so many passages or articles at least, else every question is held out or learned from alone
 
@@ -32,9 +33,9 @@ class Examples:
     """Good rows as SQuAD's questions, with their passage and article, and what is to be said of the others."""
 
     rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)  # article, passage, question
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     """Rows that were left out, and why."""
-    ambiguous: list[str] = field(default_factory=list)
+    ambiguous: list[Problem] = field(default_factory=list)
     """Rows whose answer is in the passage several times."""
 
     def tree(self) -> dict[str, Any]:
@@ -52,34 +53,58 @@ class Examples:
         return {"version": "1.1", "data": data}
 
 
+def read_data(path: str | Path) -> Dataset:
+    """The data set of any file with answers; bad rows are named in ``problems``, uncertain ones in ``ambiguous``."""
+    if not is_table(Path(path)):
+        return read_squad(path)
+    found = _read_table(Source.of(Path(path)))
+    articles = [
+        Article(
+            article["title"],
+            tuple(Paragraph(p["context"], tuple(map(_question, p["qas"]))) for p in article["paragraphs"]),
+        )
+        for article in found.tree()["data"]
+    ]
+    return Dataset(tuple(articles), tuple(found.problems), str(path), tuple(found.ambiguous))
+
+
 def read_examples(path: Path, kind: str = "") -> Examples:
-    """Every example of a file; bad rows are named in ``problems``."""
+    """Every example of a file to learn from, a question with its answers; what is left out is in ``problems``."""
     source = Source.of(path, kind)
     found = Examples()
     if source.kind == "squad":
         dataset = read_squad(path)
-        found.problems += map(str, dataset.problems)
+        found.problems += dataset.problems
         for article in dataset.articles:
             for paragraph in article.paragraphs:
                 for q in paragraph.questions:
                     answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
                     row = {"id": q.id, "question": q.text, "answers": answers}
-                    if answers:
-                        found.rows.append((article.title, paragraph.context, row))
-                    else:
-                        found.problems.append(f"{path}: id {q.id}: it has no answer to learn from")
+                    found.rows.append((article.title, paragraph.context, row))
     else:
-        _read_table(source, found)
+        found = _read_table(source)
+    for *_, row in found.rows:
+        if not row["answers"]:
+            found.problems.append(
+                Problem(str(path), "", None, None, "it has no answer to learn from", f"id {row['id']}")
+            )
+    found.rows = [row for row in found.rows if row[2]["answers"]]
     if not found.rows:
         why = f"; the first: {found.problems[0]}" if found.problems else ""
         raise UserError(f"{path}: it has no example to learn from, a question with its passage and answer{why}.")
     return found
 
 
-def _read_table(source: Source, found: Examples) -> None:
-    seen: set[str] = set()
+def _question(tree: Mapping[str, Any]) -> Question:
+    answers = tuple(Reference(answer["text"], answer["answer_start"]) for answer in tree["answers"])
+    return Question(tree["id"], tree["question"], answers, not answers)
+
+
+def _read_table(source: Source) -> Examples:
+    """Every good row; one that says that its passage does not answer it comes without answers."""
+    found, seen = Examples(), set()
     for number, tree in trees(source, lambda there: _columns(source, there)):
-        place = f"{source}: {'line' if source.kind == 'jsonl' else 'row'} {number}"
+        place = f"{'line' if source.kind == 'jsonl' else 'row'} {number}"
         try:
             if isinstance(tree, str):  # what is wrong with it
                 raise ValueError(tree)
@@ -89,13 +114,15 @@ def _read_table(source: Source, found: Examples) -> None:
                 raise ValueError(f"its id, {short(id)}, is that of an earlier row")
             answers = [_place(question, passage, *answer) for answer in _given(tree)]
         except ValueError as error:
-            found.problems.append(f"{place}: {error}")
+            found.problems.append(Problem(str(source), "", None, None, str(error), place))
             continue
         seen.add(id)
         if any(several for _, several in answers):
-            found.ambiguous.append(f"{place}: {short(answers[0][0]['text'])} is in its passage several times")
+            why = f"{short(answers[0][0]['text'])} is in its passage several times"
+            found.ambiguous.append(Problem(str(source), "", None, None, why, place))
         row = {"id": id, "question": question, "answers": [answer for answer, _ in answers]}
         found.rows.append((str(_get(tree, "title") or ""), passage, row))
+    return found
 
 
 def _columns(source: Source, there: Sequence[str]) -> list[str]:
@@ -127,7 +154,13 @@ def _given(tree: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         starts = value.get("answer_start") or [None] * len(value["text"])
         value = [{"text": text, "answer_start": begin} for text, begin in zip(value["text"], starts, strict=True)]
+        if not value:  # as SQuAD 2.0 is on the hub
+            return
     listed = value if isinstance(value, list) else [value]
+    if str(_get(tree, "impossible")).lower() in ("true", "1", "yes"):
+        if listed not in ([], [None]):
+            raise ValueError("'is_impossible' is true, yet there is an answer")
+        return
     if not listed or listed == [None]:
         raise ValueError("there is no answer")
     for one in listed:

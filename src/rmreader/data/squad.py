@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rmreader.errors import UserError
 from rmreader.files import read_json
@@ -54,9 +54,11 @@ class Problem:
     paragraph: int | None
     id: str | None
     what: str
+    row: str = ""
+    """Where it is in a table, which has rows or lines instead."""
 
     def __str__(self) -> str:
-        place = [f"article {self.article}"]
+        place = [self.row or f"article {self.article}"]
         place += [f"paragraph {self.paragraph}"] if self.paragraph is not None else []
         place += [f"id {self.id}"] if self.id is not None else []
         return f"{self.file}: {', '.join(place)}: {self.what}"
@@ -73,6 +75,8 @@ class Dataset:
     articles: tuple[Article, ...]
     problems: tuple[Problem, ...] = ()
     file: str = field(default="", compare=False)
+    ambiguous: tuple[Problem, ...] = ()
+    """Rows of a table whose answer is in its passage several times: which one is meant was guessed."""
 
     def questions(self) -> Iterator[tuple[Paragraph, Question]]:
         """Every question with its paragraph, in file order."""
@@ -101,17 +105,32 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
     return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
 
 
-def skipped(problems: Sequence[object], total: int | None = None) -> Iterator[str]:
+def skipped(problems: Sequence[object], total: int | None = None, kind: str = "skipped") -> Iterator[str]:
     """What to say of the rows that were left out: the first of them, and how many they are (``total``, if more)."""
     for problem in problems[:3]:
-        yield f"skipped: {problem}"
+        yield f"{kind}: {problem}"
     if (total := total or len(problems)) > 3:
-        yield f"skipped: {total:,} rows in all; `rmreader data check` lists those of a SQuAD file."
+        yield f"{kind}: {total:,} rows in all; `rmreader data check` lists those of a file with answers."
+
+
+def remarks(data: _Remarkable) -> Iterator[str]:
+    """What to say of the rows that were left out, and of those that are uncertain."""
+    yield from skipped(data.problems)
+    yield from skipped(data.ambiguous, kind="ambiguous")
 
 
 def why_none(problems: Sequence[object]) -> str:
     """For the sentence that says that nothing is there to read: what became of the rows that were."""
     return f" (all {len(problems):,} rows were skipped, the first: {problems[0]})" if problems else ""
+
+
+class _Remarkable(Protocol):
+    """A data set, encoded or not."""
+
+    @property
+    def problems(self) -> Sequence[Problem]: ...
+    @property
+    def ambiguous(self) -> Sequence[Problem]: ...
 
 
 class _Bad(Exception):

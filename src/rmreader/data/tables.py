@@ -126,6 +126,12 @@ def kind_of(path: Path, kind: str = "") -> str:
     return found
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is a table (or JSON Lines) by its ending; any other with answers is taken for SQuAD."""
+    ending = path.with_suffix("").suffix if is_packed(path) else path.suffix
+    return KINDS.get(ending.lower(), "squad") != "squad"
+
+
 def is_packed(path: Path) -> bool:
     """Whether a file is compressed, by its ending."""
     return path.suffix.lower() == ".gz"

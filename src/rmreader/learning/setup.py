@@ -13,7 +13,7 @@ from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import skipped, why_none
+from rmreader.data.squad import remarks, why_none
 from rmreader.errors import UserError
 from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
@@ -127,9 +127,9 @@ def prepare(
 
 
 def _read(path: Path, cache_dir: str | Path | None) -> Encoded:
-    """The questions of a file, and a sentence on each of the first that had to be left out."""
+    """The questions of a file, and a sentence on each of the first that had to be left out or are uncertain."""
     encoded = encode_file(path, cache_dir)
-    for sentence in skipped(encoded.problems):
+    for sentence in remarks(encoded):
         say(sentence)
     return encoded
 

@@ -18,6 +18,7 @@ from rmreader.config import Recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
+from rmreader.data.squad import remarks
 from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.learning.log import say
@@ -29,7 +30,6 @@ from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.squad import exact_match, f1
 
 _LEAST = 10  # fewer examples are a list of cases, not something to learn from
-_SHOWN = 3  # rows of each kind that are named
 _FILE = "examples.json"  # in the run's folder, as SQuAD has them
 
 
@@ -124,11 +124,8 @@ def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
 def _read(path: Path) -> Examples:
     """The examples of a file, after saying what of it is left out or uncertain."""
     found = read_examples(path)
-    for kind, sentences in (("skipped", found.problems), ("ambiguous", found.ambiguous)):
-        for sentence in sentences[:_SHOWN]:
-            say(f"{kind}: {sentence}")
-        if len(sentences) > _SHOWN:
-            say(f"{kind}: {len(sentences):,} rows in all.")
+    for sentence in remarks(found):
+        say(sentence)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.console import one_line
+from rmreader.reading.answering.notebook import answer_html, answers_html, explanation_html
 from rmreader.text.tokens import Tokens
 
 
@@ -41,6 +42,9 @@ class Answer:
     """The F1 to expect of this answer, calibrated on held-out articles."""
     sentence: str
     """The sentence around it."""
+
+    def _repr_html_(self) -> str:
+        return answer_html(self)
 
 
 class Answers(list[Answer]):
@@ -76,6 +80,9 @@ class Answers(list[Answer]):
         if self.absent:
             return f"not in this passage  ({self.none:.0%} sure; the best guess: {guess})"
         return f"no answer is sure enough  (the best guess: {guess}, {self.guess.confidence:.0%} sure)"
+
+    def _repr_html_(self) -> str:
+        return answers_html(self)
 
 
 def text_of(answers: Sequence[Answer]) -> str:
@@ -116,3 +123,6 @@ class Explanation:
 
         rounds = [{name: matrix.tolist() for name, matrix in vars(one).items()} for one in self.rounds]
         return {"question": words(self.question), "passage": words(self.passage), "rounds": rounds}
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self)

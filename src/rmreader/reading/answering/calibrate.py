@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.data.encoded import Encoded
-from rmreader.data.squad import read_squad, why_none
+from rmreader.data.examples import read_data
+from rmreader.data.squad import why_none
 from rmreader.errors import UserError
 from rmreader.files import file_sha256
 from rmreader.readers.folder import find, open_folder, update
@@ -88,7 +89,7 @@ def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> C
 
 def questions_of(data: Path, no_answer: bool = False) -> list[Row]:
     """The answered questions of a SQuAD-format file, and with ``no_answer`` the others too."""
-    dataset = read_squad(data)
+    dataset = read_data(data)
     rows = [row for row in rows_of(dataset) if row.references or no_answer]
     if not any(row.references for row in rows):
         why = why_none(dataset.problems)
