@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rmreader.cores import cores
 from rmreader.errors import UserError
+
+if TYPE_CHECKING:
+    from rmreader.cluster.shards import Job, Plan
+
+_RETRIES = 5  # of a task whose machine or process is lost
 
 
 @contextlib.contextmanager
@@ -35,3 +41,34 @@ def ray_at(where: str) -> Iterator[Any]:
                 ray.init("local", num_cpus=cores(), include_dashboard=False, **quiet)
             leave.callback(ray.shutdown)
         yield ray
+
+
+def answer_on_ray(plan: Plan, job: Job, todo: Sequence[int], where: str) -> Iterator[int]:
+    """Make the parts of these shards as tasks of a cluster; gives each as soon as it is there.
+
+    Rows and answers travel, so nothing but rmreader (the same version) and the reader must be on its machines. Tasks
+    and no actors: those of a lost machine are run again, where actors that restart were seen to hang.
+    """
+    with ray_at(where) as ray:
+        task = ray.remote(num_cpus=job.threads, max_retries=_RETRIES)(_answer)
+        waiting, flying = deque(todo), dict[Any, int]()
+        while waiting or flying:
+            room = 2 + 2 * int(ray.cluster_resources().get("CPU", 0)) // job.threads  # it may grow, or shrink
+            while waiting and len(flying) < room:
+                index = waiting.popleft()
+                flying[task.remote(job, plan.content(index))] = index
+            for ready in ray.wait(list(flying))[0]:
+                index = flying.pop(ready)
+                try:
+                    plan.put(index, ray.get(ready))
+                except ray.exceptions.RayError as error:
+                    cause = getattr(error, "cause", None)
+                    if isinstance(cause, UserError):
+                        raise UserError(str(cause)) from None
+                    why = str(cause or error).strip().splitlines()[0]
+                    raise UserError(f"--on {where}: shard {index} failed ({why}); go on with --resume.") from None
+                yield index
+
+
+def _answer(job: Job, content: bytes) -> bytes:
+    return job.answer(content)
