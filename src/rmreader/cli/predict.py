@@ -80,6 +80,8 @@ def predict(
         if shards or shard:
             raise typer.BadParameter("--na-prob-file goes with --merge, once the parts are there.")
         file_to_write(na_prob_file, source, out)
+    if workers and on:
+        raise typer.BadParameter("give either --workers or --on, and not both.")
     columns = [id_column, question_column, passage_column]
     asking: dict[str, Any] = {"top": top, "min_confidence": min_confidence, "always": always}
     done: Summary | None
