@@ -86,7 +86,7 @@ def serve(name: str = "small", settings: Settings | None = None) -> None:
     settings = settings or Settings()
     to_stderr()
     listener = listen(settings)
-    reader = Reader.load(name)
+    reader = Reader.load(name, threads=settings.threads or None)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
     Server(create_app(reader, settings, Path(name).name), settings).run(sockets=[listener])
     event("stopped")

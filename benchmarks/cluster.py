@@ -1,0 +1,118 @@
+"""What reading in parts costs: two processes that each answer half of a file, against ``--workers 2`` and ``--on ray``.
+
+Each round runs all of them, one after the other, so that a busy machine is as unfair to one as to the other, and prints
+wall seconds and, where control groups can be made (Linux, as root), the processor seconds of everything they started.
+On a busy machine the second tells more. Ray's start and end are timed apart: they are the same for any file.
+
+  python benchmarks/cluster.py --data dev-v1.1.json.gz --questions 10570 --rounds 3
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import cycle, islice
+from pathlib import Path
+
+from _reader import arguments, texts
+
+ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")
+
+
+class Clock:
+    """Runs commands side by side to their end: wall seconds, and processor seconds of all that they started."""
+
+    def __init__(self) -> None:
+        group = ACCOUNTS / f"rmreader-{os.getpid()}"
+        try:
+            group.mkdir()
+            self.group: Path | None = group
+        except OSError:
+            self.group = None
+
+    def run(self, *commands: Sequence[str]) -> tuple[float, float]:
+        before, began = self._used(), time.perf_counter()
+        running = [subprocess.Popen(command, preexec_fn=self._enter, stderr=subprocess.PIPE) for command in commands]
+        for process in running:
+            _, said = process.communicate()
+            assert process.returncode == 0, said.decode()
+        return time.perf_counter() - began, self._used() - before
+
+    def _enter(self) -> None:
+        if self.group is not None:
+            (self.group / "cgroup.procs").write_text(str(os.getpid()))
+
+    def _used(self) -> float:
+        return int((self.group / "cpuacct.usage").read_text()) / 1e9 if self.group else float("nan")
+
+    def close(self) -> None:
+        if self.group is not None:
+            self.group.rmdir()
+
+
+def write(path: Path, pairs: list[tuple[str, str]], first: int) -> Path:
+    rows = (
+        {"id": str(number), "question": question, "passage": passage}
+        for number, (question, passage) in enumerate(pairs, start=first)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def questions(data: str, count: int) -> list[tuple[str, str]]:
+    """So many, of a SQuAD file as often as it takes, or invented."""
+    if not data:
+        return list(islice(cycle(texts("", 120, 500)), count))
+    from rmreader.data.squad import read_squad
+
+    return list(islice(cycle([(q.text, p.context) for p, q in read_squad(Path(data)).questions()]), count))
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        questions={"type": int, "default": 4000},
+        rounds={"type": int, "default": 3},
+        ways={"nargs": "+", "choices": ["workers", "ray"], "default": ["workers"]},
+    )
+    pairs, clock = questions(options.data, options.questions), Clock()
+    ratios: dict[str, list[tuple[float, float]]] = {way: [] for way in options.ways}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, half = Path(temporary), len(pairs) // 2
+        whole = write(folder / "whole.jsonl", pairs, 0)
+        halves = [write(folder / "a.jsonl", pairs[:half], 0), write(folder / "b.jsonl", pairs[half:], half)]
+        words = [sys.executable, "-m", "rmreader", "predict", "--model", options.model or "small", "--threads", "1"]
+        empty = write(folder / "none.jsonl", pairs[:1], 0)
+        for number in range(options.rounds):
+            print(f"round {number + 1}, load {os.getloadavg()[0]:.1f}", flush=True)
+            out = [folder / f"out-{number}-{name}.jsonl" for name in ("a", "b")]
+            two = clock.run(*([*words, str(data), "--out", str(to)] for data, to in zip(halves, out, strict=True)))
+            print(f"  two processes  {two[0]:7.1f} s wall {two[1]:7.1f} s cpu  {len(pairs) / two[0]:6.0f} questions/s")
+            expected = b"".join(path.read_bytes() for path in out)
+            for way in options.ways:
+                how = ["--workers", "2"] if way == "workers" else ["--on", "ray"]
+                to, start = folder / f"{way}-{number}.jsonl", (0.0, 0.0)
+                if way == "ray":
+                    start = clock.run([*words, str(empty), "--out", str(folder / f"start-{number}.jsonl"), *how])
+                wall, cpu = clock.run([*words, str(whole), "--out", str(to), *how])
+                assert to.read_bytes() == expected, "the answers differ"
+                wall, cpu = wall - start[0], cpu - start[1]
+                ratios[way].append((two[0] / wall, two[1] / cpu))
+                print(f"  {way:13}  {wall:7.1f} s wall {cpu:7.1f} s cpu  {len(pairs) / wall:6.0f} questions/s")
+                print(f"    ratio {two[0] / wall:.3f} wall, {two[1] / cpu:.3f} cpu", flush=True)
+                if way == "ray":
+                    print(f"    its start and end, apart: {start[0]:.1f} s wall, {start[1]:.1f} s cpu", flush=True)
+    for way, found in ratios.items():
+        wall, cpu = (statistics.median(part) for part in zip(*found, strict=True))
+        print(f"{way}: median ratio to two processes {wall:.3f} wall, {cpu:.3f} cpu")
+    clock.close()
+
+
+if __name__ == "__main__":
+    main()
