@@ -5,12 +5,15 @@ wall seconds and, where control groups can be made (Linux, as root), the process
 On a busy machine the second tells more. Ray's start and end are timed apart: they are the same for any file.
 
   python benchmarks/cluster.py --data dev-v1.1.json.gz --questions 10570 --rounds 3
+  python benchmarks/cluster.py --simulate 0.0043 --questions 1000000000 --cores 1600
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -74,13 +77,41 @@ def questions(data: str, count: int) -> list[tuple[str, str]]:
     return list(islice(cycle([(q.text, p.context) for p, q in read_squad(Path(data)).questions()]), count))
 
 
+def simulated(count: int, cores: int, seconds: float, rows: int, start: float, losses: float) -> tuple[float, float]:
+    """Hours until the last shard is there, and the share of work done twice, where each process (one per core) needs
+    ``start`` seconds to begin, is lost ``losses`` times per hour, and then begins its shard again."""
+    chance, lost = random.Random(1), 0.0
+    free = [start] * cores
+    for _ in range(-(-count // rows)):
+        at = heapq.heappop(free)
+        while losses and (until := chance.expovariate(losses / 3600)) < rows * seconds:
+            lost += until
+            at += until + start
+        heapq.heappush(free, at + rows * seconds)
+    return max(free) / 3600, lost / (count * seconds)
+
+
 def main() -> None:
     options = arguments(
         __doc__,
         questions={"type": int, "default": 4000},
         rounds={"type": int, "default": 3},
         ways={"nargs": "+", "choices": ["workers", "ray"], "default": ["workers"]},
+        simulate={
+            "type": float,
+            "default": 0.0,
+            "help": "no measuring: a cluster of cores that each need so many seconds",
+        },
+        cores={"type": int, "default": 1600},
     )
+    if options.simulate:
+        for rows in (5_000, 50_000, 500_000):
+            for losses in (0.0, 0.05, 0.5):
+                hours, again = simulated(options.questions, options.cores, options.simulate, rows, 5.0, losses)
+                print(
+                    f"shards of {rows:,}, {losses} losses per process and hour: {hours:.2f} h, {again:.1%} done twice"
+                )
+        return
     pairs, clock = questions(options.data, options.questions), Clock()
     ratios: dict[str, list[tuple[float, float]]] = {way: [] for way in options.ways}
     with tempfile.TemporaryDirectory() as temporary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.json
@@ -10,7 +11,7 @@ import pyarrow.parquet
 
 from rmreader.cluster.ray import answer_on_ray, ray_at
 from rmreader.cluster.run import into_file
-from rmreader.cluster.shards import Job, plan_of, what
+from rmreader.cluster.shards import Asking, plan_of, what
 from rmreader.cluster.tables import TableAnswers
 from rmreader.errors import UserError
 from rmreader.reading.files.predict import predict
@@ -18,14 +19,19 @@ from rmreader.reading.files.rows import read_rows
 
 
 def main(data: Path, folder: Path) -> None:
-    job = Job.of("small")
+    job = Asking.of("small")
     with ray_at("ray") as ray:
         into_file(folder / "ray.jsonl", data, read_rows(data), job, 0, on="ray")
         answers = TableAnswers("small")
         table = pyarrow.json.read_json(data)
         mapped = ray.data.from_arrow(table).repartition(6).map_batches(answers.batch, batch_format="pyarrow")
         rows = mapped.take_all()
-        stranger = Job(("small",), "0" * 64)
+        plan = plan_of(folder / "greedy", what(data, job, 2), read_rows(data))
+        try:
+            list(answer_on_ray(plan, replace(job, threads=1000), [0, 1], "ray"))
+        except UserError as error:
+            print("greedy:", error)
+        stranger = Asking(("small",), "0" * 64)
         plan = plan_of(folder / "stranger", what(data, stranger, 2), read_rows(data))
         try:
             list(answer_on_ray(plan, stranger, [0, 1], "ray"))

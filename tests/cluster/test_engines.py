@@ -29,9 +29,10 @@ def run(script: str, *words: object) -> str:
 
 
 @needs_ray
-def test_ray_with_a_node_that_is_killed(tmp_path: Path, rmreader: Run) -> None:
+@pytest.mark.parametrize("port", [[], ["10391"]], ids=["as a member", "as a client"])
+def test_ray_with_a_node_that_is_killed(tmp_path: Path, rmreader: Run, port: list[str]) -> None:
     data, out = write_questions(tmp_path / "data.jsonl", 600), tmp_path / "out.jsonl"
-    assert "of a node at work when" in run("three_nodes.py", data, tmp_path / "parts", 12)
+    assert "of a node at work when" in run("three_nodes.py", data, tmp_path / "parts", 12, *port)
     rmreader("predict", "--merge", tmp_path / "parts", "-o", out)
     rmreader("predict", data, "-o", tmp_path / "one.jsonl")
     assert out.read_bytes() == (tmp_path / "one.jsonl").read_bytes()
@@ -45,6 +46,7 @@ def test_ray_of_this_machine_ray_data_and_what_is_wrong_there(tmp_path: Path) ->
     said = run("ray_here.py", data, tmp_path)
     assert "same file, same table" in said
     assert "refused: 0" in said
+    assert "no machine there has 1000 processors" in said
 
 
 @needs_spark

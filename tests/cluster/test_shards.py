@@ -15,7 +15,7 @@ import pytest
 from support.questions import write_questions
 
 from rmreader.cluster.run import into_file, into_folder, merge
-from rmreader.cluster.shards import SHARD_ROWS, Job, plan_of, read_plan, what
+from rmreader.cluster.shards import SHARD_ROWS, Asking, plan_of, read_plan, what
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Row
 from rmreader.reading.files.predict import predict
@@ -32,16 +32,16 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job() -> Job:
-    return Job.of("small", top=2)
+def job() -> Asking:
+    return Asking.of("small", top=2)
 
 
-def make(folder: Path, data: Path, job: Job, shards: int = 4, **how: Any) -> Any:
+def make(folder: Path, data: Path, job: Asking, shards: int = 4, **how: Any) -> Any:
     return into_folder(folder, data, read_rows(data), job, shards, **how)
 
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz", "p.csv", "p.tsv", "p.json", "p.parquet"])
-def test_the_parts_together_are_what_one_process_writes(tmp_path: Path, data: Path, job: Job, name: str) -> None:
+def test_the_parts_together_are_what_one_process_writes(tmp_path: Path, data: Path, job: Asking, name: str) -> None:
     pytest.importorskip("pyarrow") if name.endswith("parquet") else None
     (tmp_path / "one").mkdir()
     alone, chances = predict(job.reader(), read_rows(data), tmp_path / "one" / name, top=2, chances=(c := {})), {}
@@ -53,7 +53,7 @@ def test_the_parts_together_are_what_one_process_writes(tmp_path: Path, data: Pa
     assert str(done.bad[0]) == f"{data}: line 9: 'question' is empty"
 
 
-def test_shards_are_made_in_any_order_and_a_gap_is_refused(tmp_path: Path, data: Path, job: Job) -> None:
+def test_shards_are_made_in_any_order_and_a_gap_is_refused(tmp_path: Path, data: Path, job: Asking) -> None:
     folder, out = tmp_path / "parts", tmp_path / "all.jsonl"
     for index in (2, 0, 3):
         make(folder, data, job, only=index)
@@ -68,7 +68,7 @@ def test_shards_are_made_in_any_order_and_a_gap_is_refused(tmp_path: Path, data:
         merge(folder, out)
 
 
-def test_a_part_is_the_same_whoever_makes_it_and_is_made_once(tmp_path: Path, data: Path, job: Job) -> None:
+def test_a_part_is_the_same_whoever_makes_it_and_is_made_once(tmp_path: Path, data: Path, job: Asking) -> None:
     plans = [make(tmp_path / name, data, job, only=1) for name in "ab"]
     a, b = (plan.part(1) for plan in plans)
     assert a.name == b.name
@@ -88,7 +88,7 @@ def test_processes_that_start_together_agree_on_the_plan(tmp_path: Path, data: P
     assert (tmp_path / "all.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
-def test_more_shards_than_rows_and_no_rows_at_all(tmp_path: Path, job: Job) -> None:
+def test_more_shards_than_rows_and_no_rows_at_all(tmp_path: Path, job: Asking) -> None:
     few, none = write_questions(tmp_path / "few.jsonl", 2), tmp_path / "none.jsonl"
     none.write_text("")
     for data, rows in ((few, 2), (none, 0)):
@@ -98,7 +98,7 @@ def test_more_shards_than_rows_and_no_rows_at_all(tmp_path: Path, job: Job) -> N
         assert len((tmp_path / f"{data.stem}.out.jsonl").read_text().splitlines()) == rows
 
 
-def test_any_text_survives(tmp_path: Path, job: Job) -> None:
+def test_any_text_survives(tmp_path: Path, job: Asking) -> None:
     data, out = tmp_path / "data.jsonl", tmp_path / "out.jsonl"
     ids = ['", "answers": ', "\u2028\x85", "ü\ud800", 'a", "question": "b']
     data.write_text("".join(json.dumps({"id": id, "question": "Who?", "passage": f"Ada {id}."}) + "\n" for id in ids))
@@ -109,7 +109,7 @@ def test_any_text_survives(tmp_path: Path, job: Job) -> None:
     assert [json.loads(line)["id"] for line in out.read_bytes().splitlines()] == ids
 
 
-def test_work_that_was_begun_otherwise_is_refused(tmp_path: Path, data: Path, job: Job) -> None:
+def test_work_that_was_begun_otherwise_is_refused(tmp_path: Path, data: Path, job: Asking) -> None:
     folder = tmp_path / "parts"
     make(folder, data, job, only=0)
     with pytest.raises(UserError, match="add --resume"):
@@ -118,8 +118,8 @@ def test_work_that_was_begun_otherwise_is_refused(tmp_path: Path, data: Path, jo
     kept = sorted(folder.iterdir())
     for says, change in {
         "other data": {"data": other},
-        "another reader": {"job": Job(("small",), "0" * 64, top=2)},
-        "other options": {"job": Job.of("small", top=3)},
+        "another reader": {"job": Asking(("small",), "0" * 64, top=2)},
+        "other options": {"job": Asking.of("small", top=3)},
         "another number of shards": {"shards": 5},
     }.items():
         with pytest.raises(UserError, match=f"begun with {says}"):
@@ -127,16 +127,16 @@ def test_work_that_was_begun_otherwise_is_refused(tmp_path: Path, data: Path, jo
     with pytest.raises(UserError, match="begun with other options"):
         make(folder, data, job, resume=True, columns=["", "q", ""])
     assert sorted(folder.iterdir()) == kept
-    make(folder, data, Job.of("small", top=2, threads=2), resume=True)  # by which nothing changes
+    make(folder, data, Asking.of("small", top=2, threads=2), resume=True)  # by which nothing changes
 
 
 def test_a_reader_that_is_another_one_on_its_machine_answers_nothing(data: Path, tmp_path: Path) -> None:
-    stranger = Job(("small",), "0" * 64)
+    stranger = Asking(("small",), "0" * 64)
     with pytest.raises(UserError, match="on this machine it is another reader"):
         make(tmp_path / "parts", data, stranger)
 
 
-def test_damage_is_found(tmp_path: Path, data: Path, job: Job) -> None:
+def test_damage_is_found(tmp_path: Path, data: Path, job: Asking) -> None:
     folder, out = tmp_path / "parts", tmp_path / "out.jsonl"
     plan = make(folder, data, job)
     whole = plan.part(2).read_bytes()
@@ -166,7 +166,7 @@ def test_damage_is_found(tmp_path: Path, data: Path, job: Job) -> None:
         read_plan(tmp_path)
 
 
-def test_nothing_of_anybodys_is_written_over(tmp_path: Path, data: Path, job: Job) -> None:
+def test_nothing_of_anybodys_is_written_over(tmp_path: Path, data: Path, job: Asking) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work")
@@ -182,7 +182,7 @@ def test_nothing_of_anybodys_is_written_over(tmp_path: Path, data: Path, job: Jo
         merge(tmp_path / "parts", tmp_path / "parts" / "plan.json")
 
 
-def test_planning_that_was_broken_off_begins_again(tmp_path: Path, data: Path, job: Job) -> None:
+def test_planning_that_was_broken_off_begins_again(tmp_path: Path, data: Path, job: Asking) -> None:
     folder = tmp_path / "parts"
 
     def half() -> Any:
@@ -198,7 +198,7 @@ def test_planning_that_was_broken_off_begins_again(tmp_path: Path, data: Path, j
     assert plan_of(folder, what(data, job, 4), read_rows(data)).rows == COUNT
 
 
-def test_into_one_file_with_the_parts_beside_it_until_it_is_there(tmp_path: Path, job: Job) -> None:
+def test_into_one_file_with_the_parts_beside_it_until_it_is_there(tmp_path: Path, job: Asking) -> None:
     data, out = write_questions(tmp_path / "data.jsonl", SHARD_ROWS + 1, bad=False), tmp_path / "out.jsonl"
     with pytest.raises(ZeroDivisionError):
         into_file(out, data, (1 // 0 for _ in "a"), job, 0)
@@ -216,12 +216,12 @@ def test_an_ensemble_travels_as_its_members(tmp_path: Path, data: Path) -> None:
 
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", SHIPPED / "small", copy], check=True)
-    job = Job.of(f"small, {copy}")
+    job = Asking.of(f"small, {copy}")
     assert job.readers == ("small", str(copy))
     both = next(iter(job.found([Row("a", "Who wrote it?", "It was written by Ada Lovelace.")])))[1]
-    alone = next(iter(Job.of("small").found([Row("a", "Who wrote it?", "It was written by Ada Lovelace.")])))[1]
+    alone = next(iter(Asking.of("small").found([Row("a", "Who wrote it?", "It was written by Ada Lovelace.")])))[1]
     assert both[0].text == alone[0].text
-    assert Job.of("small").digest != job.digest
+    assert Asking.of("small").digest != job.digest
 
 
 @pytest.mark.parametrize(

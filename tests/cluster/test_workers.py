@@ -14,7 +14,7 @@ import psutil
 import pytest
 from support.questions import Deadly, write_questions
 
-from rmreader.cluster.shards import Job, plan_of, what
+from rmreader.cluster.shards import Asking, plan_of, what
 from rmreader.cluster.workers import answer_here
 from rmreader.errors import UserError
 from rmreader.reading.files.rows import read_rows
@@ -31,7 +31,7 @@ def children() -> list[psutil.Process]:
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data.jsonl", 400)
-    job = Job.of("small")
+    job = Asking.of("small")
     plan = plan_of(tmp_path / "parts", what(data, job, 20), read_rows(data))
     made = answer_here(plan, job, plan.missing(), 2)
     done = [next(made), next(made)]
@@ -57,13 +57,13 @@ def test_a_shard_that_ends_every_process_is_named(tmp_path: Path) -> None:
 
 def test_what_is_wrong_in_a_worker_is_said_here(tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data.jsonl", 4)
-    stranger = Job(("small",), "0" * 64)
+    stranger = Asking(("small",), "0" * 64)
     plan = plan_of(tmp_path / "parts", what(data, stranger, 2), read_rows(data))
     with pytest.raises(UserError, match="another reader"):
         list(answer_here(plan, stranger, [0, 1], 2))
     (tmp_path / "parts" / "rows.jsonl").unlink()
     with pytest.raises(UserError, match=r"rows\.jsonl: No such file"):
-        list(answer_here(plan, Job.of("small"), [0, 1], 2))
+        list(answer_here(plan, Asking.of("small"), [0, 1], 2))
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""A Ray cluster of three nodes on this machine that loses one in the middle: ``three_nodes.py DATA FOLDER SHARDS``.
+"""A Ray cluster of three nodes on this machine that loses one: ``three_nodes.py DATA FOLDER SHARDS [PORT]``.
 
 ``rmreader predict --on ray`` runs the shards. As soon as four parts are there and one node is at work on another, each
-process of that node gets SIGKILL.
+process of that node gets SIGKILL. With PORT it is asked as a cluster elsewhere is, through its client port.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ def at_work(node: Any) -> bool:
     return any("ray::_answer" in " ".join(process.cmdline()) for process in processes(node))
 
 
-def main(data: str, folder: str, shards: str) -> None:
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+def main(data: str, folder: str, shards: str, port: str = "") -> None:
+    head: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False}
+    head |= {"ray_client_server_port": int(port)} if port else {}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     victim, _ = (cluster.add_node(num_cpus=1) for _ in range(2))
     cluster.wait_for_nodes()
-    words = ["predict", data, "--out", folder, "--shards", shards, "--on", "ray"]
+    words = ["predict", data, "--out", folder, "--shards", shards, "--on", f"ray://127.0.0.1:{port}" if port else "ray"]
     command = [sys.executable, "-m", "rmreader", *words]
     running = subprocess.Popen(command, env={**os.environ, "RAY_ADDRESS": cluster.address})
     try:

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from rmreader.cluster.shards import Job
+from rmreader.cluster.shards import Asking
 
 PEOPLE = ("Ada Lovelace", "Grace Hopper", "Alan Turing", "Emmy Noether", "Kurt Gödel", "Mary Somerville")
 PLACES = ("Turin", "Vienna", "Göttingen", "London", "New York")
@@ -25,7 +25,7 @@ def write_questions(path: Path, count: int, bad: bool = True) -> Path:
     return path
 
 
-class Deadly(Job):
+class Deadly(Asking):
     """A job that takes the life of the process that answers the first question."""
 
     def answer(self, content: bytes) -> bytes:

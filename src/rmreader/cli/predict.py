@@ -14,7 +14,7 @@ from rmreader.cli.read import Always, MaxLength, MinConfidence, Model, Threads
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
-    from rmreader.cluster.shards import Job
+    from rmreader.cluster.shards import Asking
     from rmreader.reading.answering.answers import Row
     from rmreader.reading.files.predict import Summary
     from rmreader.reading.files.rows import BadRow
@@ -90,9 +90,9 @@ def predict(
 
         done = put_together(merge, out, chances)
     elif parts:
-        from rmreader.cluster.shards import Job
+        from rmreader.cluster.shards import Asking
 
-        job = Job.of(model, threads=_threads(threads, workers, on), max_length=max_length, **asking)
+        job = Asking.of(model, threads=_threads(threads, workers, on), max_length=max_length, **asking)
         where: dict[str, Any] = {"workers": workers or 1, "on": on, "resume": resume, "kind": kind, "columns": columns}
         done = _in_parts(source, out, job, shards, shard, chances, **where)
     else:
@@ -140,7 +140,7 @@ def _in_one(
 
 
 def _in_parts(
-    data: Path, out: Path, job: Job, shards: int | None, shard: str, chances: dict[str, float] | None, **where: Any
+    data: Path, out: Path, job: Asking, shards: int | None, shard: str, chances: dict[str, float] | None, **where: Any
 ) -> Summary | None:
     """In several processes, or as a part of what others do."""
     from rmreader.cluster.run import into_file, into_folder

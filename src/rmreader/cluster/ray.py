@@ -12,7 +12,7 @@ from rmreader.cores import cores
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
-    from rmreader.cluster.shards import Job, Plan
+    from rmreader.cluster.shards import Asking, Plan
 
 _RETRIES = 5  # of a task whose machine or process is lost
 
@@ -43,13 +43,16 @@ def ray_at(where: str) -> Iterator[Any]:
         yield ray
 
 
-def answer_on_ray(plan: Plan, job: Job, todo: Sequence[int], where: str) -> Iterator[int]:
+def answer_on_ray(plan: Plan, job: Asking, todo: Sequence[int], where: str) -> Iterator[int]:
     """Make the parts of these shards as tasks of a cluster; gives each as soon as it is there.
 
     Rows and answers travel, so nothing but rmreader (the same version) and the reader must be on its machines. Tasks
     and no actors: those of a lost machine are run again, where actors that restart were seen to hang.
     """
     with ray_at(where) as ray:
+        largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
+        if 0 < largest < job.threads:  # it would wait forever
+            raise UserError(f"--on {where}: no machine there has {job.threads} processors; lower --threads.")
         task = ray.remote(num_cpus=job.threads, max_retries=_RETRIES)(_answer)
         waiting, flying = deque(todo), dict[Any, int]()
         while waiting or flying:
@@ -70,5 +73,5 @@ def answer_on_ray(plan: Plan, job: Job, todo: Sequence[int], where: str) -> Iter
                 yield index
 
 
-def _answer(job: Job, content: bytes) -> bytes:
+def _answer(job: Asking, content: bytes) -> bytes:
     return job.answer(content)

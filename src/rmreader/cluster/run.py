@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.cluster.ray import answer_on_ray
-from rmreader.cluster.shards import BAD, PLAN, ROWS, Job, Plan, merged, plan_of, read_plan, what
+from rmreader.cluster.shards import BAD, PLAN, ROWS, Asking, Plan, merged, plan_of, read_plan, what
 from rmreader.cluster.workers import answer_here
 from rmreader.console import progress
 from rmreader.errors import UserError
@@ -25,7 +25,7 @@ def into_folder(
     folder: Path,
     data: Path,
     rows: Iterable[Row | BadRow],
-    job: Job,
+    job: Asking,
     shards: int,
     *,
     only: int | None = None,

@@ -43,7 +43,7 @@ _OTHER = {  # what a plan is of, and what to say where a folder has the plan of 
 
 
 @dataclass(frozen=True)
-class Job:
+class Asking:
     """What any process must know to answer rows as all others do; it travels as names and numbers."""
 
     readers: tuple[str, ...]
@@ -57,7 +57,7 @@ class Job:
     always: bool = False
 
     @classmethod
-    def of(cls, model: str, **options: Any) -> Job:
+    def of(cls, model: str, **options: Any) -> Asking:
         """The job of a reader given as ``--model`` is, with options of the same names as the fields."""
         found = {name: find(name).resolve() for name in reader_names(model)}
         # another machine has the shipped ones elsewhere
@@ -157,7 +157,7 @@ class Plan:
             return [BadRow(**json.loads(line)) for line, _ in zip(file, range(_KEPT), strict=False)]
 
 
-def what(data: Path, job: Job, shards: int, **options: Any) -> dict[str, Any]:
+def what(data: Path, job: Asking, shards: int, **options: Any) -> dict[str, Any]:
     """What a plan is of; ``shards`` is 0 where their number is left to us, ``options`` those of reading the data."""
     about = {"format": 1, "data": file_sha256(data), "reader": job.digest, "shards": shards}
     return about | {"options": job.options() | options}

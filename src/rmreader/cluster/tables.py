@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rmreader.cluster.shards import Job
+from rmreader.cluster.shards import Asking
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answers, Row
 from rmreader.reading.files.predict import answerable
@@ -33,7 +33,7 @@ class TableAnswers:
         self, model: str = "small", *, columns: Columns | None = None, threads: int = 1, **asking: Any
     ) -> None:
         """``asking`` are ``top``, ``min_confidence``, ``always`` and ``max_length``, as everywhere."""
-        self.job, self.columns = Job.of(model, threads=threads, **asking), columns or Columns()
+        self.job, self.columns = Asking.of(model, threads=threads, **asking), columns or Columns()
 
     def batch(self, table: Any) -> Any:
         """For Ray Data: a ``pyarrow.Table`` (or a record batch) of questions as a table of answers."""

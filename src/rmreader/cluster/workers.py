@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from rmreader.cluster.shards import Job, Plan
+from rmreader.cluster.shards import Asking, Plan
 from rmreader.errors import UserError
 from rmreader.orphans import end_with
 
 _TRIES = 3  # processes that a shard may cost, such as by more memory than there is
 
 
-def answer_here(plan: Plan, job: Job, todo: Sequence[int], workers: int = 1) -> Iterator[int]:
+def answer_here(plan: Plan, job: Asking, todo: Sequence[int], workers: int = 1) -> Iterator[int]:
     """Make the parts of these shards, in so many processes; gives each as soon as it is there.
 
     A process that dies is replaced and its shard begun again. One that loses this process ends as well (on Linux at
@@ -57,7 +57,7 @@ def answer_here(plan: Plan, job: Job, todo: Sequence[int], workers: int = 1) -> 
 class _Worker:
     """A process that makes one part after the other, and the shard that it is at."""
 
-    def __init__(self, plan: Plan, job: Job) -> None:
+    def __init__(self, plan: Plan, job: Asking) -> None:
         context = multiprocessing.get_context("spawn")  # threads and locks of this process are none of its business
         self.pipe, theirs = context.Pipe()
         self.shard: int | None = None
@@ -85,7 +85,7 @@ class _Worker:
         return index, None
 
 
-def _work(plan: Plan, job: Job, pipe: Connection, parent: int) -> None:
+def _work(plan: Plan, job: Asking, pipe: Connection, parent: int) -> None:
     """The life of a worker: it ends when nobody is left to ask it."""
     end_with(parent, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who started us
