@@ -68,10 +68,10 @@ def write(path: Path, pairs: list[tuple[str, str]], first: int) -> Path:
     return path
 
 
-def questions(data: str, count: int) -> list[tuple[str, str]]:
-    """So many, of a SQuAD file as often as it takes, or invented."""
+def questions(data: str, count: int, words: int) -> list[tuple[str, str]]:
+    """So many, of a SQuAD file as often as it takes, or invented ones about so many words."""
     if not data:
-        return list(islice(cycle(texts("", 120, 500)), count))
+        return list(islice(cycle(texts("", words, 500)), count))
     from rmreader.data.squad import read_squad
 
     return list(islice(cycle([(q.text, p.context) for p, q in read_squad(Path(data)).questions()]), count))
@@ -95,6 +95,7 @@ def main() -> None:
     options = arguments(
         __doc__,
         questions={"type": int, "default": 4000},
+        words={"type": int, "default": 120},
         rounds={"type": int, "default": 3},
         ways={"nargs": "+", "choices": ["workers", "ray"], "default": ["workers"]},
         simulate={
@@ -112,7 +113,7 @@ def main() -> None:
                     f"shards of {rows:,}, {losses} losses per process and hour: {hours:.2f} h, {again:.1%} done twice"
                 )
         return
-    pairs, clock = questions(options.data, options.questions), Clock()
+    pairs, clock = questions(options.data, options.questions, options.words), Clock()
     ratios: dict[str, list[tuple[float, float]]] = {way: [] for way in options.ways}
     with tempfile.TemporaryDirectory() as temporary:
         folder, half = Path(temporary), len(pairs) // 2
