@@ -74,16 +74,15 @@ def predict(
     parts = bool(shards or shard or workers or on)
     if (data is None) == (merge is None) or (merge is not None and (parts or resume)):
         raise typer.BadParameter("give DATA, the file of questions; or --merge FOLDER, with --out.")
-    source = data or Path(str(merge))
-    chances: dict[str, float] | None = None if na_prob_file is None else {}
+    if workers and on:
+        raise typer.BadParameter("give either --workers or --on, and not both.")
+    source, chances = data or Path(str(merge)), None if na_prob_file is None else dict[str, float]()
     if na_prob_file is not None:
         if shards or shard:
             raise typer.BadParameter("--na-prob-file goes with --merge, once the parts are there.")
         file_to_write(na_prob_file, source, out)
-    if workers and on:
-        raise typer.BadParameter("give either --workers or --on, and not both.")
-    columns = [id_column, question_column, passage_column]
     asking: dict[str, Any] = {"top": top, "min_confidence": min_confidence, "always": always}
+    reading: dict[str, Any] = {"kind": kind, "columns": [id_column, question_column, passage_column]}
     done: Summary | None
     if merge is not None:
         from rmreader.cluster.run import merge as put_together
@@ -93,10 +92,21 @@ def predict(
         from rmreader.cluster.shards import Asking
 
         job = Asking.of(model, threads=_threads(threads, workers, on), max_length=max_length, **asking)
-        where: dict[str, Any] = {"workers": workers or 1, "on": on, "resume": resume, "kind": kind, "columns": columns}
+        where = {"workers": workers or 1, "on": on, "resume": resume, **reading}
         done = _in_parts(source, out, job, shards, shard, chances, **where)
     else:
-        done = _in_one(source, out, model, kind, columns, (threads, max_length), chances, resume, **asking)
+        from rmreader.data.tables import kind_of
+        from rmreader.readers.folder import find, reader_names
+        from rmreader.reading.answering.reader import Reader
+        from rmreader.reading.files import predict as predicting
+
+        if not predicting.is_stream(out):
+            file_to_write(out, source, *map(find, reader_names(model)))
+        rows = _rows(source, **reading)
+        if kind_of(source, kind) == "squad":
+            rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
+        reader = Reader.load(model, threads=threads, max_length=max_length)
+        done = predicting.predict(reader, rows, out, chances=chances, resume=resume, **asking)
     if na_prob_file is not None:
         write_whole(na_prob_file, json.dumps(chances).encode())
     if done is not None:
@@ -110,33 +120,6 @@ def _rows(data: Path, kind: str, columns: list[str]) -> Iterable[Row | BadRow]:
     if any(columns) and kind_of(data, kind) == "squad":
         raise typer.BadParameter("SQuAD data have no columns; leave out --id-column, --question-column and the like.")
     return read_rows(data, Columns(*columns), kind)
-
-
-def _in_one(
-    data: Path,
-    out: Path,
-    model: str,
-    kind: str,
-    columns: list[str],
-    loading: tuple[int | None, int | None],
-    chances: dict[str, float] | None,
-    resume: bool,
-    **asking: Any,
-) -> Summary:
-    """In this process."""
-    from rmreader.data.tables import kind_of
-    from rmreader.files import file_to_write
-    from rmreader.readers.folder import find, reader_names
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.reading.files import predict as predicting
-
-    if not predicting.is_stream(out):
-        file_to_write(out, data, *map(find, reader_names(model)))
-    rows = _rows(data, kind, columns)
-    if kind_of(data, kind) == "squad":
-        rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
-    reader = Reader.load(model, threads=loading[0], max_length=loading[1])
-    return predicting.predict(reader, rows, out, chances=chances, resume=resume, **asking)
 
 
 def _in_parts(
