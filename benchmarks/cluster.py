@@ -26,7 +26,8 @@ from typing import Any
 
 from _reader import arguments, texts
 
-EVEN = {**os.environ, "RAY_worker_niceness": "0"}  # at its usual 15, Ray's workers stand still beside other work
+# no cluster of somebody else's; and at their usual niceness, 15, Ray's workers stand still beside other work
+OWN = {**os.environ, "RAY_ADDRESS": "local", "RAY_worker_niceness": "0"}
 ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")
 
 
@@ -43,7 +44,7 @@ class Clock:
 
     def run(self, *commands: Sequence[str]) -> tuple[float, float]:
         before, began = self._used(), time.perf_counter()
-        how: dict[str, Any] = {"preexec_fn": self._enter, "stderr": subprocess.PIPE, "env": EVEN}
+        how: dict[str, Any] = {"preexec_fn": self._enter, "stderr": subprocess.PIPE, "env": OWN}
         running = [subprocess.Popen(command, **how) for command in commands]
         for process in running:
             _, said = process.communicate()
