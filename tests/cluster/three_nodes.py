@@ -34,8 +34,8 @@ def main(data: str, folder: str, shards: str, port: str = "") -> None:
     head: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False}
     head |= {"ray_client_server_port": int(port)} if port else {}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    victim, _ = (cluster.add_node(num_cpus=1) for _ in range(2))
-    cluster.wait_for_nodes()
+    victim, _ = (cluster.add_node(wait=False, num_cpus=1) for _ in range(2))
+    cluster.wait_for_nodes(timeout=180)
     words = ["predict", data, "--out", folder, "--shards", shards, "--on", f"ray://127.0.0.1:{port}" if port else "ray"]
     command = [sys.executable, "-m", "rmreader", *words]
     running = subprocess.Popen(command, env={**os.environ, "RAY_ADDRESS": cluster.address})
