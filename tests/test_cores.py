@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,34 @@ assert list(reader.ask_many([("Who?", "Ada wrote it.")] * 3))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def one_processor() -> Iterator[Path]:
+    """A real control group, of whatever version is mounted, that is allowed one processor."""
+    top = Path("/sys/fs/cgroup")
+    second = (top / "cgroup.controllers").exists()
+    group = (top if second else top / "cpu") / f"rmreader-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        (group / ("cpu.max" if second else "cpu.cfs_quota_us")).write_text("100000 100000" if second else "100000")
+        yield group
+    except OSError as error:
+        pytest.skip(f"this control group has no quota: {error}")
+    finally:
+        group.rmdir()
+
+
+def test_in_a_real_group_of_one_processor_there_is_one_thread(one_processor: Path) -> None:
+    script = """
+import os, sys
+open(sys.argv[1], "w").write(str(os.getpid()))
+from rmreader import Reader
+print(Reader.load().engine.threads)
+"""
+    words = [sys.executable, "-c", script, str(one_processor / "cgroup.procs")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr

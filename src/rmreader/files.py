@@ -52,14 +52,23 @@ def folder_to_write(out: Path, *inputs: Path) -> Path:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that appears when it is whole and on the disk; an error names it, not its temporary place."""
+    with written_whole(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """The same for content that comes piece by piece: a file to write to, put in place at the end unless that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # processes of several machines, or containers, may share both the folder and a number
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
-        temporary.unlink(missing_ok=True)
         with temporary.open("xb") as file:  # never through a link that somebody put there
-            file.write(content)
+            yield file
         put_in_place(temporary, path)
     except OSError as error:
+        if error.filename not in (None, str(temporary)):  # another file, which the content comes from
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         with contextlib.suppress(OSError):

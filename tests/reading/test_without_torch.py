@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
 
-HEAVY = {"torch", "onnx", "transformers", "spacy", "h5py", "matplotlib", "scipy", "pandas"}
+HEAVY = {"torch", "onnx", "transformers", "spacy", "h5py", "matplotlib", "scipy", "pandas", "pyarrow", "ray", "pyspark"}
 
 
 def run(script: str, *arguments: str) -> str:
@@ -37,10 +39,17 @@ def test_ask_on_the_command_line_never_imports_torch(folder: Path, tmp_path: Pat
         except SystemExit as left:
             assert not left.code, left.code
         print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+        assert "rmreader.cluster" not in sys.modules
     """
     answer, modules = run(script, str(passage), str(folder)).splitlines()
     assert json.loads(answer)["answers"][0]["text"]
     assert not HEAVY & set(json.loads(modules))
+
+
+def test_the_base_install_needs_six_packages() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[<>=\[; ]", requirement)[0] for requirement in project["dependencies"]}
+    assert needed == {"numpy", "onnxruntime", "PyYAML", "rich", "safetensors", "typer"}
 
 
 def test_everything_a_reader_does_works_where_torch_cannot_be_imported(folder: Path) -> None:

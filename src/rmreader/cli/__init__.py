@@ -8,6 +8,7 @@ from rmreader.cli import (  # noqa: F401
     learn,
     mcp,
     members,
+    predict,
     read,
     serve,
     shelf,

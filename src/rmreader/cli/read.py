@@ -1,4 +1,4 @@
-"""``rmreader ask``, ``predict`` and ``evaluate``: answers from a reader, and how good they are."""
+"""``rmreader ask`` and ``evaluate``: answers from a reader, and how good they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import os
 import stat
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +17,7 @@ from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.data.squad import Dataset
-    from rmreader.reading.answering.answers import Answer, Row
-    from rmreader.reading.files.rows import BadRow
+    from rmreader.reading.answering.answers import Answer
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
     from rmreader.shelf.passages import Passages
@@ -103,70 +101,6 @@ def _located(passages: Passages, answer: Answer) -> dict[str, Any]:
     """An answer as plain data, with the file it is in, where there are several."""
     file, here = passages.locate(answer)
     return dataclasses.asdict(here) | ({"file": file} if file else {})
-
-
-@app.command()
-def predict(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="SQuAD JSON, JSON Lines, CSV, TSV (.gz too) or Parquet; - is stdin.")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", help="File to write: .jsonl, .csv, .tsv, .parquet, else the official format; - is stdout."
-        ),
-    ],
-    model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, help="How many answers per question, best first (not official).")] = 1,
-    min_confidence: MinConfidence = 0.0,
-    always: Always = False,
-    na_prob_file: Annotated[
-        Path | None, typer.Option(help="Write each question's chance of having no answer too, as SQuAD 2.0 scores it.")
-    ] = None,
-    max_length: MaxLength = None,
-    threads: Threads = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a .jsonl file that was broken off.")] = False,
-    kind: Annotated[str, typer.Option("--format", help="Format of DATA, where its ending does not tell.")] = "",
-    id_column: Annotated[str, typer.Option(help="Column (or key) with the id; row numbers where there is none.")] = "",
-    question_column: Annotated[str, typer.Option(help="Column (or key) with the question.")] = "",
-    passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
-) -> None:
-    """Answer every question of a file: official predictions (id to text), or JSON Lines or a table with all details."""
-    import json
-
-    from rmreader.data.squad import skipped
-    from rmreader.data.tables import kind_of
-    from rmreader.files import file_to_write, write_whole
-    from rmreader.readers.folder import find, reader_names
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.reading.files import predict as predicting
-    from rmreader.reading.files.rows import Columns, read_rows
-
-    if not predicting.is_stream(out):
-        file_to_write(out, data, *map(find, reader_names(model)))
-    rows: Iterable[Row | BadRow] = read_rows(data, Columns(id_column, question_column, passage_column), kind)
-    if kind_of(data, kind) == "squad":
-        if id_column or question_column or passage_column:
-            raise typer.BadParameter(
-                "SQuAD data have no columns; leave out --id-column, --question-column and the like."
-            )
-        rows = list(rows)  # is read as a whole anyway, and a bad file fails before a reader is loaded
-    reader = Reader.load(model, threads=threads, max_length=max_length)
-    chances: dict[str, float] | None = {} if na_prob_file is not None else None
-    if na_prob_file is not None:
-        file_to_write(na_prob_file, data, out)
-    options: dict[str, Any] = {"min_confidence": min_confidence, "always": always, "resume": resume}
-    done = predicting.predict(reader, rows, out, top=top, chances=chances, **options)
-    if na_prob_file is not None:
-        write_whole(na_prob_file, json.dumps(chances).encode())
-    for sentence in skipped(done.bad, done.skipped):
-        note(sentence)
-    if done.strangers:
-        note(f"{out} also holds answers to {done.strangers:,} questions that {data} does not have.")
-    earlier = f", {done.resumed:,} from before" if done.resumed else ""
-    note(f"{out}: {done.answered:,} answers, {done.unanswered:,} questions without one{earlier}.")
-    if done.skipped and not (done.answered or done.unanswered or done.resumed):
-        raise UserError(f"{data}: no row of it could be read; the first: {done.bad[0]}.")
 
 
 @app.command()

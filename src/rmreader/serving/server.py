@@ -90,7 +90,7 @@ def serve(name: str = "small", settings: Settings | None = None) -> None:
     if shelf is not None:
         shelf.index.size()  # what is no index is refused before the door opens
     listener = listen(settings)
-    reader = Reader.load(name, max_length=settings.max_answer_length or None)
+    reader = Reader.load(name, threads=settings.threads or None, max_length=settings.max_answer_length or None)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
     Server(create_app(reader, settings, Path(name).name, shelf), settings).run(sockets=[listener])
     event("stopped")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rmreader.errors import UserError
-from rmreader.settings import Count, NonNegative, Positive, Range, check_settings
+from rmreader.settings import Count, Natural, NonNegative, Positive, Range, check_settings
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Settings:
     """Questions that may wait; more are refused with 503."""
     deadline: Positive = 10.0
     """Seconds for the head of a request to arrive, and from then to its answer; later ones end with 504."""
+    threads: Natural = 0
+    """Threads to read with; 0 takes as many as there are processors."""
     batch: Count = 32
     """Questions the reader is given at once."""
     batch_tokens: Count = 12_000

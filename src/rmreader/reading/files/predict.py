@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from rmreader.data.tables import is_packed
 from rmreader.errors import UserError
-from rmreader.files import file_to_write, lock, write_whole
+from rmreader.files import file_to_write, lock, written_whole
 from rmreader.reading.answering.answers import Answers, Row
 from rmreader.reading.answering.reader import MAX_QUESTION, Reader
 from rmreader.reading.files.rows import BadRow
@@ -71,15 +71,10 @@ def predict(
     if resume and (streamed or packed or kind != "jsonl"):
         raise UserError(f"{out}: only plain JSON Lines can be resumed; give --out a name that ends in .jsonl.")
     run = _Run(reader, rows, top, min_confidence, always, chances)
-    if streamed:
-        with _stream(out) as file:
-            _write(file, pieces(kind, run.answered()), out, packed, "check where it leads")
+    if streamed or kind != "jsonl":
+        put(out, pieces(kind, run.answered()), reader.folder.path)
         return run.summary
     real = file_to_write(out, reader.folder.path)
-    if kind != "jsonl":
-        content = b"".join(pieces(kind, run.answered()))
-        write_whole(real, gzip.compress(content) if packed else content)
-        return run.summary
     with contextlib.ExitStack() as leave:
         there = real.exists()
         if there and not resume:
@@ -106,6 +101,17 @@ def predict(
         _write(file, pieces(kind, chain([] if first is None else [first], found)), out, packed, remedy)
     run.summary.strangers = len(run.done) - run.summary.resumed
     return run.summary
+
+
+def put(out: Path, content: Iterator[bytes], *inputs: Path) -> None:
+    """Write predictions into a stream as they come, else into a file that appears when it is whole."""
+    if is_stream(out):
+        with _stream(out) as file:
+            _write(file, content, out, is_packed(out), "check where it leads")
+        return
+    real, first = file_to_write(out, *inputs), next(content, b"")  # what cannot be read at all leaves no folder either
+    with written_whole(real) as file:
+        _write(file, chain([first], content), out, is_packed(out), "make room")
 
 
 @dataclass
@@ -136,9 +142,7 @@ class _Run:
             yield row, answers
 
     def _good(self) -> Iterator[Row]:
-        for row in self.rows:
-            if isinstance(row, Row) and _too_long(row.question):
-                row = BadRow(f"id {row.id}", f"the question has more than {MAX_QUESTION:,} words")
+        for row in map(answerable, self.rows):
             if isinstance(row, BadRow):
                 self.summary.skipped += 1
                 if len(self.summary.bad) < _KEPT:
@@ -183,7 +187,7 @@ def _opened(path: Path, mode: str) -> IO[bytes]:
 
 def _write(file: IO[bytes], content: Iterator[bytes], out: Path, packed: bool, remedy: str) -> None:
     """Write piece by piece; what was written is there, whatever comes after."""
-    with gzip.GzipFile(fileobj=file, mode="wb") if packed else contextlib.nullcontext(file) as to:
+    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packed else contextlib.nullcontext(file) as to:
         for piece in content:
             try:
                 to.write(piece)
@@ -194,8 +198,11 @@ def _write(file: IO[bytes], content: Iterator[bytes], out: Path, packed: bool, r
                 raise UserError(f"{out}: cannot be written to ({error.strerror}); {remedy}.") from None
 
 
-def _too_long(question: str) -> bool:
-    return len(question) > MAX_QUESTION and len(tokenize(question)) > MAX_QUESTION
+def answerable(row: Row | BadRow) -> Row | BadRow:
+    """The row, as a bad one where its question is too long to be read."""
+    if isinstance(row, Row) and len(row.question) > MAX_QUESTION and len(tokenize(row.question)) > MAX_QUESTION:
+        return BadRow(f"id {row.id}", f"the question has more than {MAX_QUESTION:,} words")
+    return row
 
 
 def _answers_so(reader: Reader, row: Row, score: float | None) -> bool:

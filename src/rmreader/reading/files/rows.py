@@ -81,13 +81,13 @@ def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
             yield BadRow(place, tree)
             continue
         try:
-            id = _id(tree, columns)
+            id = id_of(tree, columns)
             if id is None:
                 given = _numbers(trees(source, choose), columns) if given is None else given
                 id = f"{what} {number}" if str(number) in given else str(number)
             if id in seen:
                 raise ValueError(f"its id, {short(id)}, is that of an earlier row")
-            row = Row(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
+            row = row_of(id, tree, columns)
         except ValueError as error:
             yield BadRow(place, str(error))
             continue
@@ -95,7 +95,12 @@ def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
         yield row
 
 
-def _id(tree: dict[str, Any], columns: Columns) -> str | None:
+def row_of(id: str, tree: dict[str, Any], columns: Columns) -> Row:
+    """The question that plain data hold; ``ValueError`` says what is wrong with them."""
+    return Row(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
+
+
+def id_of(tree: dict[str, Any], columns: Columns) -> str | None:
     """The id of a row, None where it has none."""
     name = columns.pick("id", tree)
     value = None if name is None else tree[name]

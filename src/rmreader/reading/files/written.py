@@ -44,7 +44,7 @@ def pieces(kind: str, found: Found) -> Iterator[bytes]:
         writer = csv.writer(buffer, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
         writer.writerow(_TABLE)
         for row, answers in found:
-            writer.writerows(_table_rows(row, answers))
+            writer.writerows(table_rows(row.id, answers))
             yield buffer.getvalue().encode()
             buffer.seek(0)
             buffer.truncate()
@@ -59,10 +59,11 @@ def doubt_of(answers: Answers) -> dict[str, Any]:
     return {"no_answer": answers.none} | ({"guess": guess} if guess is not None else {})
 
 
-def _table_rows(row: Row, answers: Sequence[Answer]) -> list[list[object]]:
+def table_rows(id: str, answers: Sequence[Answer]) -> list[list[object]]:
+    """The rows of a table that a question has."""
     none = [[None] * (len(_TABLE) - 1)]
     rows = [[rank, *dataclasses.astuple(answer)] for rank, answer in enumerate(answers, start=1)]
-    return [list(map(_storable, [row.id, *cells])) for cells in rows or none]
+    return [list(map(_storable, [id, *cells])) for cells in rows or none]
 
 
 def _storable(value: object) -> object:
@@ -70,15 +71,21 @@ def _storable(value: object) -> object:
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
+def arrow_schema() -> Any:
+    """The columns of a table, as Arrow has them."""
+    import pyarrow
+
+    kinds = {"str": pyarrow.string(), "int": pyarrow.int64(), "float": pyarrow.float64()}
+    types = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Answer)}
+    return pyarrow.schema({"id": pyarrow.string(), "rank": pyarrow.int64(), **types})
+
+
 def _parquet(found: Found) -> bytes:
     """One row group after the other, so that memory holds them packed."""
     import pyarrow
     import pyarrow.parquet
 
-    kinds = {"str": pyarrow.string(), "int": pyarrow.int64(), "float": pyarrow.float64()}
-    types = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Answer)}
-    schema = pyarrow.schema({"id": pyarrow.string(), "rank": pyarrow.int64(), **types})
-    buffer, waiting = io.BytesIO(), list[list[object]]()
+    buffer, waiting, schema = io.BytesIO(), list[list[object]](), arrow_schema()
     with pyarrow.parquet.ParquetWriter(buffer, schema) as writer:
 
         def write() -> None:
@@ -87,7 +94,7 @@ def _parquet(found: Found) -> bytes:
             waiting.clear()
 
         for row, answers in found:
-            waiting += _table_rows(row, answers)
+            waiting += table_rows(row.id, answers)
             if len(waiting) >= _ROW_GROUP:
                 write()
         write()
