@@ -53,13 +53,21 @@ def fit_decision(log_odds: ArrayLike, none: ArrayLike) -> tuple[float, float]:
     """Scale and shift with the lowest log loss: logistic regression of one variable (Platt), by Newton's steps."""
     x, y = np.asarray(log_odds, np.float64), np.asarray(none, np.float64)
     features = np.stack([x, np.ones_like(x)], 1)
-    beta = np.array([1.0, 0.0])
+    as_it_is = np.array([1.0, 0.0])  # a little towards it, for data without overlap
+
+    def loss(beta: NDArray[np.float64]) -> float:
+        z = features @ beta
+        return float((np.logaddexp(0, z) - y * z).sum() + 5e-7 * ((beta - as_it_is) ** 2).sum())
+
+    beta = as_it_is
     for _ in range(100):
         p = 1 / (1 + np.exp(-np.clip(features @ beta, -500, 500)))
-        slope = features.T @ (p - y) + 1e-6 * (beta - [1, 0])  # a little towards "as it is", for data without overlap
+        slope = features.T @ (p - y) + 1e-6 * (beta - as_it_is)
         curve: NDArray[np.float64] = (features * (p * (1 - p))[:, None]).T @ features + 1e-6 * np.eye(2)
         step = np.linalg.solve(curve, slope)
-        beta = beta - step * min(1.0, 5 / max(1e-12, float(np.abs(step).max())))
-        if np.abs(step).max() < 1e-10:
+        while np.abs(step).max() > 1e-10 and not loss(beta - step) < loss(beta):  # it may go too far
+            step = step / 2
+        if np.abs(step).max() <= 1e-10:
             break
+        beta = beta - step
     return float(beta[0]), float(beta[1])
