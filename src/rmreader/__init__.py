@@ -18,14 +18,14 @@ from rmreader.version import __version__
 if TYPE_CHECKING:
     from rmreader.config import Recipe
     from rmreader.learning.trainer import TrainResult
-    from rmreader.reading.answering.answers import Answer, Explanation
+    from rmreader.reading.answering.answers import Answer, Answers, Explanation
     from rmreader.reading.answering.ensemble import Ensemble
     from rmreader.reading.answering.reader import Reader
     from rmreader.scoring.squad import Score
 
-__all__ = ["Answer", "Ensemble", "Explanation", "Reader", "UserError", "__version__", "evaluate", "train"]
+__all__ = ["Answer", "Answers", "Ensemble", "Explanation", "Reader", "UserError", "__version__", "evaluate", "train"]
 
-_HOMES = {"Answer": "answers", "Explanation": "answers", "Ensemble": "ensemble", "Reader": "reader"}
+_HOMES = dict.fromkeys(("Answer", "Answers", "Explanation"), "answers") | {"Ensemble": "ensemble", "Reader": "reader"}
 
 
 def train(
