@@ -1,6 +1,6 @@
 """The command line: one verb per job, thin over the API. Each module adds its verbs to ``app`` when it is imported."""
 
-from rmreader.cli import calibrate, chat, data, export, learn, members, read, serve, study, system  # noqa: F401
+from rmreader.cli import chat, data, export, learn, members, read, serve, study, tools  # noqa: F401
 from rmreader.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -69,7 +69,7 @@ def order(hidden: int) -> NDArray[np.int64]:
 
 
 def pack(weight: NDArray[Any]) -> Packed:
-    """W_hh [2, 4H, H] in 8 bits with a scale a row: sum · scale + x = W_hh·h + x for states stored as 128 + 127·h."""
+    """W_hh [2, 4H, H] in 8 bits with a scale per row: sum · scale + x = W_hh·h + x for states stored as 128 + 127·h."""
     hidden = weight.shape[2]
     rows = weight[:, order(hidden)]
     scale = np.maximum(np.abs(rows).max(axis=2), 1e-12) / 127
@@ -93,7 +93,7 @@ class PackedLinear(NamedTuple):
 
 
 def pack_linear(weight: NDArray[np.int8], scale: NDArray[np.float32], bias: NDArray[Any] | None) -> PackedLinear:
-    """W [in, out] in 8 bits, with a scale a column."""
+    """W [in, out] in 8 bits, with a scale per column."""
     inner, columns = weight.shape
     groups, fours = -(-columns // LANES), -(-inner // 4)
     integers = np.zeros((fours * 4, groups * LANES), np.int8)
