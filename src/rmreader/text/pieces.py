@@ -29,13 +29,10 @@ _BLOCK = 4096  # words split at once
 _FOREIGN = ("auto_map", "backbone", "quantization_config", "transformers_weights")
 _MOST, _MOST_LAYERS = 1 << 24, 1000  # numbers in config.json; beyond them a network is no honest one
 # what published tokenizers split and replace by; another may take for ever (it backtracks)
+_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _EXPRESSIONS = {r" {2,}", r"\s+", r"\d", r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"}
-_EXPRESSIONS |= {
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-    + number
-    + r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    for number in (r"\p{N}", r"\p{N}{1,3}")
-}
+_EXPRESSIONS |= {_LETTERS + r"\p{N}" + _OTHERS, _LETTERS + r"\p{N}{1,3}" + _OTHERS}
 _LONGEST_WORD = 1000  # letters that are split into pieces, at most: the time grows with the square
 # these count positions from the padding id on, so their tables are that much longer than their window
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
