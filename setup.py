@@ -17,7 +17,7 @@ from setuptools.command.build import build
 
 ROOM = Path("src/rmreader/reading/running")
 LIBRARY = ROOM / "_native.so"
-FLAGS = ["-O3", "-std=gnu11", "-Wno-psabi", "-fPIC", "-shared"]
+FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared"]
 
 
 def compiler() -> list[str] | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmreader.config import Recipe
     from rmreader.learning.trainer import TrainResult
     from rmreader.plugs.pipeline import pipeline
-    from rmreader.reading.answering.answers import Answer, Explanation
+    from rmreader.reading.answering.answers import Answer, Answers, Explanation
     from rmreader.reading.answering.ensemble import Ensemble
     from rmreader.reading.answering.reader import Reader
     from rmreader.scoring.squad import Score
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Answers",
     "Ensemble",
     "Explanation",
     "Reader",
@@ -38,10 +39,8 @@ __all__ = [
     "train",
 ]
 
-_HOMES = {
-    "Answer": "reading.answering.answers",
+_HOMES = dict.fromkeys(("Answer", "Answers", "Explanation"), "reading.answering.answers") | {
     "Ensemble": "reading.answering.ensemble",
-    "Explanation": "reading.answering.answers",
     "Reader": "reading.answering.reader",
     "Shelf": "shelf.shelf",
     "pipeline": "plugs.pipeline",

@@ -3,6 +3,7 @@ on its size, checksums, locks, and the cache."""
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import hashlib
@@ -18,7 +19,7 @@ from typing import IO, Any
 from rmreader.errors import UserError
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
-_RATIO, _FREE = 100, 64 << 20  # gzip may expand a file so many times, or to so many bytes whatever its size
+_RATIO, _FREE = 100, 64 << 20  # unpacking may expand a file so many times, or to so many bytes whatever its size
 CARD = "README.md"  # of a folder with a manifest: for people, who may correct it, so it is under no checksum
 _MANIFEST = 16 << 20  # bytes of a manifest
 
@@ -237,9 +238,10 @@ def cache_folder(kind: str, given: str | Path | None = None) -> Path:
 
 
 def open_bytes(path: Path, packed: bool = False, content: bytes | None = None) -> IO[bytes]:
-    """A file (or its ``content``) for reading, unpacked where it is gzip, or must be; refused where that never ends."""
+    """A file (or its ``content``) for reading, unpacked where it is gzip, or must be, or is called ``.bz2``; refused
+    where that never ends."""
     file = path.open("rb") if content is None else io.BufferedReader(io.BytesIO(content))
-    packed = packed or file.peek(2)[:2] == b"\x1f\x8b"
+    packed = packed or path.suffix == ".bz2" or file.peek(2)[:2] == b"\x1f\x8b"
     return io.BufferedReader(_Unpacked(path, file)) if packed else file
 
 
@@ -285,13 +287,14 @@ def parse_yaml(text: str) -> tuple[Any, Any]:
 
 
 class _Unpacked(io.RawIOBase):
-    """The content of a gzip file, up to the size that an honest one may have."""
+    """The content of a gzip or bzip2 file, up to the size that an honest one may have."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self.path, self.file = path, file
         self.left = max(_FREE, _RATIO * file.seek(0, io.SEEK_END))
         file.seek(0)
-        self.content = gzip.GzipFile(fileobj=file)
+        self.kind = "bzip2" if path.suffix == ".bz2" else "gzip"
+        self.content = bz2.BZ2File(file) if self.kind == "bzip2" else gzip.GzipFile(fileobj=file)
 
     def readable(self) -> bool:
         return True
@@ -299,12 +302,16 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             count = self.content.readinto(buffer)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise UserError(f"{self.path}: the gzip data is cut short or damaged; fetch the file again.") from None
+        except (EOFError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the decompressor's
+                raise
+            raise UserError(
+                f"{self.path}: the {self.kind} data is cut short or damaged; fetch the file again."
+            ) from None
         self.left -= count
         if self.left < 0:
             raise UserError(
-                f"{self.path}: the gzip data unfolds more than {_RATIO} times; if you trust it, unpack it first."
+                f"{self.path}: the {self.kind} data unfolds more than {_RATIO} times; if you trust it, unpack it first."
             )
         return count
 

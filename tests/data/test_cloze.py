@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmreader.data.cloze import candidates, clause, cloze_article, cloze_files, read_articles
-from rmreader.data.squad import read_squad
-from rmreader.data.write import write_squad
+from rmreader.data.squad import read_squad, write_squad
 
 PROSE = """= Halvorsen =
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ["-O1", "-g", "-std=gnu11", "-Wno-psabi", "-fPIC", "-shared", "-fno-omit-frame-pointer"]
+FLAGS = ["-O1", "-g", "-std=gnu11", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared", "-fno-omit-frame-pointer"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 PASSAGE = "The Denver Broncos defeated the Carolina Panthers 24–10 to earn their third title in Santa Clara . "
 

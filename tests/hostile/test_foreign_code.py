@@ -102,6 +102,33 @@ def test_what_asks_for_code_or_files_from_elsewhere_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}}, "of no kind"),
+        ({"normalizer": {"type": "Replace", "pattern": {"Regex": "(x|x)*y"}, "content": ""}}, "of no kind"),
+        ({"model": {"max_input_chars_per_word": 10**9}}, "words of 1000000000 letters"),
+        ({"normalizer": {"type": "Sequence", "normalizers": [{"Regex": ["(a+)+$"]}]}}, "unhashable"),
+    ],
+)
+def test_a_tokenizer_that_could_take_for_ever_is_refused(tmp_path: Path, part: dict[str, Any], why: str) -> None:
+    shutil.copytree(ENCODER, tmp_path, dirs_exist_ok=True)
+    tree = json.loads((tmp_path / "tokenizer.json").read_text())
+    part = {name: tree[name] | value if isinstance(tree.get(name), dict) else value for name, value in part.items()}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree | part))
+    with pytest.raises(UserError, match=rf"tokenizer\.json: not a tokenizer .*{why}") as refused:
+        Pieces(tmp_path)
+    assert str(refused.value).count("\n") == 0
+
+
+def test_the_expressions_of_published_tokenizers_are_known(tmp_path: Path) -> None:
+    shutil.copytree(ENCODER, tmp_path, dirs_exist_ok=True)
+    tree = json.loads((tmp_path / "tokenizer.json").read_text())
+    tree["normalizer"] = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree))
+    assert len(Pieces(tmp_path).table(["dog"]).ids) >= 1
+
+
+@pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("adapter_config.json", {"base_model_name_or_path": "/somewhere/else"}, "adapters are not read"),

@@ -22,8 +22,6 @@ def test_no_reader_folder_makes_the_operators_touch_what_is_not_theirs(tmp_path:
     done = module.fuzz(count, 1, tmp_path)
     if done is None:
         pytest.skip("no compiler with the sanitizers")
-    if done.returncode and "neither AVX2" in done.stderr:
-        pytest.skip("this processor does not run the operators in C")
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.startswith(f"{count} folders: ")
     flags = Path("/proc/cpuinfo")

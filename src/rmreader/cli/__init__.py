@@ -1,7 +1,6 @@
 """The command line: one verb per job, thin over the API. Each module adds its verbs to ``app`` when it is imported."""
 
 from rmreader.cli import (  # noqa: F401
-    calibrate,
     chat,
     data,
     export,
@@ -13,7 +12,7 @@ from rmreader.cli import (  # noqa: F401
     serve,
     shelf,
     study,
-    system,
+    tools,
 )
 from rmreader.cli.app import app, main
 

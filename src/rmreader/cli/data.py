@@ -15,13 +15,7 @@ data = typer.Typer(help="Get data, check it, and make more of it.", no_args_is_h
 app.add_typer(data, name="data")
 
 
-class Set(enum.StrEnum):
-    """What can be downloaded."""
-
-    squad = "squad"
-    adversarial = "adversarial"
-    glove = "glove"
-    elmo = "elmo"
+Set = enum.StrEnum("Set", ["squad", "adversarial", "glove", "elmo"])  # what can be downloaded
 
 
 @data.command()
@@ -87,8 +81,7 @@ def negatives(
 ) -> None:
     """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer."""
     from rmreader.data.negatives import with_negatives
-    from rmreader.data.squad import read_squad
-    from rmreader.data.write import write_squad
+    from rmreader.data.squad import read_squad, write_squad
     from rmreader.files import file_to_write
 
     real = file_to_write(out, file)
@@ -109,7 +102,7 @@ def cloze(
 ) -> None:
     """Make questions by rule from plain prose, to pretrain a reader on."""
     from rmreader.data.cloze import cloze_files
-    from rmreader.data.write import write_squad
+    from rmreader.data.squad import write_squad
     from rmreader.files import file_to_write
 
     real = file_to_write(out, *files)

@@ -15,6 +15,8 @@ export = typer.Typer(no_args_is_help=True, help="A trained reader for elsewhere.
 app.add_typer(export, name="export")
 
 Source = Annotated[str, typer.Argument(metavar="READER", help="A shipped reader by name, or a reader's folder.")]
+Sources = Annotated[list[str], typer.Argument(metavar="READER", help="Two or more, by name or folder.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
 
 
 class Storage(StrEnum):
@@ -47,7 +49,7 @@ def onnx(
 @export.command()
 def small(
     reader: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+    out: Out,
     weights: Annotated[Storage, typer.Option(help="How the weights are stored.")] = Storage.float16,
     precision: Annotated[Precision, typer.Option(help="What the large products are made of.")] = Precision.float,
     data: Annotated[
@@ -64,10 +66,7 @@ def small(
 
 
 @export.command()
-def average(
-    readers: Annotated[list[str], typer.Argument(metavar="READER", help="Two or more, by name or folder.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
-) -> None:
+def average(readers: Sources, out: Out) -> None:
     """One reader whose weights are the mean of several, all trained from the same start, say with other seeds."""
     from rmreader.files import folder_to_write
     from rmreader.learning.average import average as write_average
@@ -83,10 +82,7 @@ def average(
 
 
 @export.command()
-def ensemble(
-    readers: Annotated[list[str], typer.Argument(metavar="READER", help="Two or more, by name or folder.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
-) -> None:
+def ensemble(readers: Sources, out: Out) -> None:
     """Several readers in one folder, which then loads by one name and answers with the mean of their probabilities."""
     from rmreader.reading.files.export import ensemble as write
 

@@ -33,6 +33,7 @@ Always = Annotated[
 MaxLength = Annotated[
     int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; else what its recipe says.")
 ]
+_NO_SHARE = ("best_threshold", "total")  # of SQuAD 2.0's scores, those that are no percentage
 Index = Annotated[
     str | None, typer.Option("--index", "-i", help="Ask all documents of an index, which `rmreader index` makes.")
 ]
@@ -150,7 +151,10 @@ def evaluate(
         return
     _show_score(result)
     if "no_answer" in errors:
-        table(sorted(errors["no_answer"].items()), ("SQuAD 2.0", "%"))
+        scores = errors["no_answer"]
+        table([(name, scores[name]) for name in sorted(scores) if name not in _NO_SHARE], ("SQuAD 2.0", "%"))
+        threshold = scores["best_threshold"]
+        typer.echo(f"best F1 where no answer is given above a chance of {threshold:.3f} that there is none")
     if errors:
         both = f"{errors['ece']:.3f} against F1, {errors['ece_exact_match']:.3f} against exact match"
         typer.echo(f"expected calibration error: {both}")

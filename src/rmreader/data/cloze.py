@@ -7,7 +7,6 @@ question cannot be answered by matching one sentence. Some are put beside the ne
 
 from __future__ import annotations
 
-import bz2
 import io
 import re
 import zlib
@@ -221,10 +220,7 @@ def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file of prose."""
     try:
-        with (
-            bz2.open(path) if path.suffix == ".bz2" else open_bytes(path) as packed,
-            io.TextIOWrapper(packed, encoding="utf-8") as file,
-        ):
+        with io.TextIOWrapper(open_bytes(path), encoding="utf-8") as file:
             yield from file
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text ({error}); give UTF-8 prose, plain, .gz or .bz2.") from None

@@ -6,12 +6,11 @@ import hashlib
 import os
 import signal
 import sys
-import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import printable, progress
+from rmreader.console import progress
 from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
-from rmreader.data.store import Arrays, Damaged, Texts, bounds_of, open_arrays, save_arrays
+from rmreader.data.store import Arrays, Texts, bounds_of, kept
 from rmreader.data.tables import is_table, kind_of
 from rmreader.errors import UserError
 from rmreader.files import cache_folder, file_sha256
@@ -35,7 +34,7 @@ __all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
 
 _FORMAT = 2
 _TABLES = 1  # how rows of a table become questions
-_CHUNK = 400  # paragraphs a task
+_CHUNK = 400  # paragraphs per task
 
 _Chunk = list[tuple[int, Paragraph]]  # paragraphs, each with the number of its article
 _Encoding = tuple[list[str], dict[str, NDArray[Any]]]  # vocabulary and arrays
@@ -74,19 +73,7 @@ def encode_file(
     """
     path = Path(path)
     folder = _cache_folder(path, cache_dir, answers_needed)
-    try:
-        encoded = _view(path, *open_arrays(folder))
-    except Damaged:
-        arrays, about = _encode(path, workers, answers_needed)
-        encoded = _view(path, arrays, about)
-        try:
-            save_arrays(folder, arrays, about)
-            with suppress(Damaged):  # another process is just replacing it
-                encoded = _view(path, *open_arrays(folder))
-        except (OSError, UserError) as error:
-            warnings.warn(
-                printable(f"{folder}: the encoding cannot be kept ({error}); it is made anew next time"), stacklevel=2
-            )
+    encoded = _view(path, *kept(folder, lambda: _encode(path, workers, answers_needed), "encoding"))
     if strict and encoded.problems:
         raise encoded.problems[0].error()
     return encoded

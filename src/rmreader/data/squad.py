@@ -1,14 +1,16 @@
-"""SQuAD files in, validated row by row: layouts 1.1 and 2.0 and the adversarial sets, plain or gzip-compressed."""
+"""SQuAD files in, row by row, and out: layouts 1.1 and 2.0 and the adversarial sets, plain or gzip-compressed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from rmreader.errors import UserError
-from rmreader.files import read_json
+from rmreader.files import read_json, write_whole
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,24 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
     check = _Check(str(path), strict, answers_needed)
     articles = [check.article(number, row) for number, row in enumerate(tree["data"])]
     return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
+
+
+def write_squad(articles: Iterable[Article], path: Path) -> None:
+    """Write articles in layout 2.0, as JSON, compressed where the name ends in ``.gz``."""
+    tree = {"version": "v2.0", "data": [_tree_of(article) for article in articles]}
+    content = json.dumps(tree, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    write_whole(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _tree_of(article: Article) -> dict[str, Any]:
+    paragraphs = []
+    for paragraph in article.paragraphs:
+        rows = []
+        for q in paragraph.questions:
+            answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
+            rows.append({"id": q.id, "question": q.text, "answers": answers, "is_impossible": q.impossible})
+        paragraphs.append({"context": paragraph.context, "qas": rows})
+    return {"title": article.title, "paragraphs": paragraphs}
 
 
 def skipped(problems: Sequence[object], total: int | None = None, kind: str = "skipped") -> Iterator[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.errors import UserError, printable
 from rmreader.files import damage, lock, write_folder
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -48,6 +51,21 @@ def open_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         return arrays, tree["about"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{folder}: {error}") from None
+
+
+def kept(folder: Path, make: Callable[[], tuple[Arrays, dict[str, Any]]], what: str) -> tuple[Arrays, dict[str, Any]]:
+    """What ``open_arrays`` finds; where that is nothing whole, what ``make`` gives, kept there if it can be."""
+    with suppress(Damaged):
+        return open_arrays(folder)
+    arrays, about = make()
+    try:
+        save_arrays(folder, arrays, about)
+        with suppress(Damaged):  # another process is just replacing it
+            return open_arrays(folder)
+    except (OSError, UserError) as error:
+        sentence = f"{folder}: the {what} cannot be kept ({error}); made anew next time"
+        warnings.warn(printable(sentence), stacklevel=3)
+    return arrays, about
 
 
 class Texts(Sequence[str]):

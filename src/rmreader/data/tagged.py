@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import printable, progress
+from rmreader.console import progress
 from rmreader.data.encoded import Encoded
-from rmreader.data.store import Damaged, open_arrays, save_arrays
-from rmreader.errors import UserError
+from rmreader.data.store import Arrays, kept
 from rmreader.files import cache_folder
 from rmreader.text.tags import Tagger
 
@@ -31,22 +29,16 @@ class Tagged:
 
 def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None = None, keep: bool = True) -> Tagged:
     """The tags of a file's passages and questions, from the cache or through spaCy; ``keep=False`` leaves no trace."""
-    if not keep:
-        return Tagged(_tag(encoded, tagger, "context"), _tag(encoded, tagger, "question"))
-    folder = cache_folder("tags", cache_dir) / f"{tagger.fingerprint}-{encoded.content}"
-    try:
-        arrays: dict[str, NDArray[Any]] = open_arrays(folder)[0]
-        return Tagged(arrays["context"], arrays["question"])
-    except Damaged:
+
+    def make() -> tuple[Arrays, dict[str, Any]]:
         arrays = {part: _tag(encoded, tagger, part) for part in ("context", "question")}
-    try:
-        save_arrays(folder, arrays, {"pipeline": tagger.name, "entities": tagger.entities})
-        with suppress(Damaged):  # another process is just replacing it
-            arrays = open_arrays(folder)[0]
-    except (OSError, UserError) as error:
-        warnings.warn(
-            printable(f"{folder}: the tags cannot be kept ({error}); they are made anew next time"), stacklevel=2
-        )
+        return arrays, {"pipeline": tagger.name, "entities": tagger.entities}
+
+    if not keep:
+        arrays, _ = make()
+    else:
+        folder = cache_folder("tags", cache_dir) / f"{tagger.fingerprint}-{encoded.content}"
+        arrays, _ = kept(folder, make, "tags")
     return Tagged(arrays["context"], arrays["question"])
 
 

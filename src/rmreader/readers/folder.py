@@ -248,7 +248,7 @@ def write_reader(
 
 
 def write_ensemble(target: Path, readers: Mapping[str, Folder], costs: Mapping[str, float]) -> None:
-    """Write a folder that holds readers, by name, and loads as their ensemble; ``costs`` in milliseconds a question."""
+    """Write a folder that holds readers, by name, and loads as their ensemble; ``costs`` in ms per question."""
 
     def fill(new: Path) -> dict[str, Any]:
         lines = [f"# {target.name}\n\nThe ensemble of {len(readers)} readers: the mean of their probabilities.\n"]

@@ -51,13 +51,13 @@ def divergence(log_p: Floats, log_q: Floats, columns: ArrayLike) -> NDArray[np.f
 
 
 def redundancy(rounds: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
-    """KL(round t ‖ round t+1) for each pair of adjacent rounds, one value an example; higher is less redundant."""
+    """KL(round t ‖ round t+1) for each pair of adjacent rounds, one value per example; higher is less redundant."""
     logs = [log_attention(logits, rows) for logits in rounds]
     return [divergence(first, second, columns) for first, second in pairwise(logs)]
 
 
 def deficiency(members: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
-    """KL(mean of the ensemble's attentions ‖ member) for each member, one value an example; lower is less deficient.
+    """KL(mean of the ensemble's attentions ‖ member) for each member, one value per example; lower is less deficient.
 
     ``members`` hold the same round's logits from each network; the mean is taken for the true attention E*.
     """

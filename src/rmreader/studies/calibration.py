@@ -49,7 +49,7 @@ def judge(model: str, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     for asked in reader.read(questions_of(data)):
         if asked.confidence is not None:
             rows.append([asked.confidence(temperature) for temperature in temperatures.values()])
-            text, references = text_of(asked.answers(1)), asked.row.references
+            text, references = text_of(asked.answers(1, always=True)), asked.row.references
             scores.append((f1(text, references), exact_match(text, references)))
     if not rows:
         raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")

@@ -28,6 +28,12 @@ _BLOCK = 4096  # words split at once
 # settings by which transformers would run code, or fetch and follow files, that are not the folder's own arrays
 _FOREIGN = ("auto_map", "backbone", "quantization_config", "transformers_weights")
 _MOST, _MOST_LAYERS = 1 << 24, 1000  # numbers in config.json; beyond them a network is no honest one
+# what published tokenizers split and replace by; another may take for ever (it backtracks)
+_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_EXPRESSIONS = {r" {2,}", r"\s+", r"\d", r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"}
+_EXPRESSIONS |= {_LETTERS + r"\p{N}" + _OTHERS, _LETTERS + r"\p{N}{1,3}" + _OTHERS}
+_LONGEST_WORD = 1000  # letters that are split into pieces, at most: the time grows with the square
 # these count positions from the padding id on, so their tables are that much longer than their window
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
 
@@ -120,7 +126,7 @@ class Pieces:
             raise UserError("a transformer encoder needs pip install 'rmreader[contextual]'.") from None
         config, tree = encoder_config(folder), _read_object(folder / "tokenizer.json")
         try:
-            _space_before_words(tree)
+            _tame(tree)
             self._tokenizer = Tokenizer.from_str(json.dumps(tree))
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
@@ -197,16 +203,22 @@ def _read_object(path: Path) -> dict[str, Any]:
     return tree
 
 
-def _space_before_words(tree: Any) -> None:
-    """Byte-level tokenizers tell ' word' from 'word': ours are words, so each gets its space."""
+def _tame(tree: Any) -> None:
+    """Byte-level tokenizers tell ' word' from 'word': ours are words, so each gets its space. ``ValueError`` for one
+    that could take for ever over a word."""
     if isinstance(tree, dict):
         if tree.get("type") == "ByteLevel" and "add_prefix_space" in tree:
             tree["add_prefix_space"] = True
+        if (expression := tree.get("Regex", "")) and expression not in _EXPRESSIONS:
+            raise ValueError(f"the regular expression {shown(expression)} is of no kind that is known")
+        longest = tree.get("max_input_chars_per_word", 0)
+        if type(longest) is int and longest > _LONGEST_WORD:
+            raise ValueError(f"words of {shown(longest)} letters")
         for branch in tree.values():
-            _space_before_words(branch)
+            _tame(branch)
     elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
         for branch in tree:
-            _space_before_words(branch)
+            _tame(branch)
 
 
 def _whole(folder: Path, config: dict[str, Any], key: str, default: int) -> int:

@@ -45,7 +45,7 @@ def export_onnx(name_or_path: str | Path, out: Path) -> float:
     Inputs: ``question`` [n] and ``context`` [m] are rows of the word table ``vectors`` [W, dim], ``characters`` [W, c],
     ``lengths`` [W], ``keys`` [W] (and ``trainable`` [W]), as ``Lexicon.look_up`` gives it. With tags ``question_tags``
     [n, 2] and ``context_tags`` [m, 2]. With a BERT encoder one window of it, ``pieces`` and ``types`` [s], and where
-    the words' first pieces stand in it, ``question_pieces`` [n] and ``context_pieces`` [m]; where question and passage
+    the words' first pieces are in it, ``question_pieces`` [n] and ``context_pieces`` [m]; where question and passage
     are encoded apart, ``query_pieces`` [t] are the question's. Outputs: ``log_p1`` and ``log_p2`` [m]; ``none``
     [1], the logit of no answer, if the network has it; ``E1`` [n, m], ``B1`` [m, m], ``E2``, … unnormalised.
     """

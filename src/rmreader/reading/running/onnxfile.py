@@ -9,16 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 OPSET, IR_VERSION = 18, 9
-_TYPES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-}  # TensorProto.DataType
+# TensorProto.DataType
+_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 FLOAT, HALF = _TYPES["float32"], _TYPES["float16"]
 
 Shape = tuple[str | int, ...]  # a name is a size that varies

@@ -16,7 +16,7 @@
 ALWAYS TARGET Floats NAME(cell)(const float *z, size_t apart, float *c) {
     Floats i = 1 + NAME(exponential)(-NAME(load)(z)), f = 1 + NAME(exponential)(-NAME(load)(z + apart));
     Floats g = NAME(exponential)(-2 * NAME(load)(z + 2 * apart)), o = 1 + NAME(exponential)(-NAME(load)(z + 3 * apart));
-    Floats ig = i * (1 + g), now = (NAME(load)(c) * ig + (1 - g) * f) / (ig * f);
+    Floats ig = i * (1 + g), now = NAME(fma)(NAME(load)(c), ig, (1 - g) * f) / (ig * f);
     Floats t = NAME(exponential)(-2 * now);
     memcpy(c, &now, sizeof now);
     return (1 - t) / (o * (1 + t));
@@ -28,7 +28,7 @@ ALWAYS TARGET void NAME(gates)(Rows rows, const float *gates, const uint8_t *q, 
     NAME(sums)(rows, q, n, sums);
     for (int m = 0; m < n; m++) {
         Floats scale = NAME(load)(rows.scales + m * LANES);
-        Floats now = __builtin_convertvector(sums[m], Floats) * scale + NAME(load)(gates + m * LANES);
+        Floats now = NAME(fma)(__builtin_convertvector(sums[m], Floats), scale, NAME(load)(gates + m * LANES));
         memcpy(z + m * LANES, &now, sizeof now);
     }
 }
@@ -72,7 +72,8 @@ static TARGET void NAME(walk)(const Lstm *job, int direction) {
                 h = NAME(rest)(rows, gates + 4 * unit, q[step % 2], units, z, c + unit);
                 for (size_t j = 0; j < units; j++) states[unit + j] = h[j];
             }
-            Bytes rounded = __builtin_convertvector(__builtin_convertvector(h * 127 + 128.5f, Ints), Bytes);
+            const Floats up = NAME(fma)(h, EACH(127), EACH(128.5f));
+            Bytes rounded = __builtin_convertvector(__builtin_convertvector(up, Ints), Bytes);
             memcpy(q[1 - step % 2] + unit, &rounded, sizeof rounded);
         }
     }

@@ -11,7 +11,11 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
+#define EACH(number) ((number) - (Floats){0})
+
 typedef float Floats __attribute__((vector_size(64)));
+typedef double Doubles __attribute__((vector_size(128)));
+typedef int64_t Longs __attribute__((vector_size(128)));
 typedef int32_t Ints __attribute__((vector_size(64)));
 typedef uint32_t Uints __attribute__((vector_size(64)));
 typedef uint16_t Shorts __attribute__((vector_size(32)));
@@ -26,19 +30,60 @@ typedef struct {
     const int32_t *starts;
 } Rows;
 
+#ifdef X86
+#include <immintrin.h>
+#endif
+
 /* Any processor. */
 #define TARGET
 #define NAME(name) name##_any
 
 ALWAYS Floats limit_any(Floats x, float a) {
-    for (int j = 0; j < LANES; j++) x[j] = x[j] > a ? a : x[j] < -a ? -a : x[j];
+    for (int j = 0; j < LANES; j++) x[j] = x[j] < a ? x[j] : a;
+    for (int j = 0; j < LANES; j++) x[j] = x[j] > -a ? x[j] : -a;
     return x;
 }
 
-/* Four products of 8 bits in every lane. */
+/* a·b + c, rounded once. In a double the product is exact. A sum that was rounded, and to half way between two floats,
+   must not be rounded again: there it is rounded to odd instead, to the neighbour whose last bit is 1. */
+static __attribute__((noinline, unused)) Floats fma_to_odd(Floats a, Floats b, Floats c) {
+    const Doubles p = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+    const Doubles q = __builtin_convertvector(c, Doubles), sum = p + q, of_q = sum - p;
+    const Doubles lost = (p - (sum - of_q)) + (q - of_q);
+    const Longs odd = (Longs)sum & 1, inexact = (lost > 0) | (lost < 0), larger = (lost > 0) == (sum > 0);
+    const Longs bits = (Longs)sum + ((odd - 1) & inexact & (~larger | 1));
+    return __builtin_convertvector((Doubles)bits, Floats);
+}
+
+ALWAYS Floats fma_any(Floats a, Floats b, Floats c) {
+#ifdef __FP_FAST_FMAF
+    for (int j = 0; j < LANES; j++) c[j] = __builtin_fmaf(a[j], b[j], c[j]);
+    return c;
+#else
+    const Doubles p = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+    const Doubles sum = p + __builtin_convertvector(c, Doubles);
+    const Longs half_way = (((Longs)sum & 0x1fffffff) ^ 0x10000000) - 1; /* below 0 there */
+    Quarter parts[8];
+    memcpy(parts, &half_way, sizeof parts);
+    for (int k = 1; k < 8; k++) parts[0] |= parts[k];
+    if ((parts[0][1] | parts[0][3]) < 0) return fma_to_odd(a, b, c);
+    return __builtin_convertvector(sum, Floats);
+#endif
+}
+
+/* Four products of 8 bits in every lane, two at a time: one of them fits into 16 bits. */
 ALWAYS Quarter dot8_any(Quarter sum, int32_t lane, Quarter column) {
-    for (int j = 0; j < 4; j++) sum += ((column << (24 - 8 * j)) >> 24) * (lane >> 8 * j & 255);
-    return sum;
+    typedef int16_t Eight __attribute__((vector_size(16)));
+    typedef uint16_t Positive __attribute__((vector_size(16)));
+    const Positive q = (Positive)((Quarter){0} + lane);
+    const Eight even = (Eight)(q & 255), odd = (Eight)(q >> 8), low = (Eight)column << 8 >> 8, high = (Eight)column >> 8;
+#ifdef X86
+    sum += (Quarter)_mm_madd_epi16((__m128i)even, (__m128i)low);
+    return sum + (Quarter)_mm_madd_epi16((__m128i)odd, (__m128i)high);
+#else
+    const Quarter first = (Quarter)(low * even), second = (Quarter)(high * odd);
+    return sum + (first << 16 >> 16) + (first >> 16) + (second << 16 >> 16) + (second >> 16);
+#endif
 }
 
 ALWAYS void sums_any(Rows rows, const uint8_t *q, const int n, Ints *sums) {
@@ -83,8 +128,6 @@ ALWAYS Quarter dot16_any(Quarter sum, int32_t lane, Quarter column) {
 #undef NAME
 
 #ifdef X86
-#include <immintrin.h>
-
 /* AVX2, with products of 16 bits: the instruction for 8 would cut off sums that are too large for it. */
 #define TARGET __attribute__((target("avx2,fma")))
 #define NAME(name) name##_avx2
@@ -95,6 +138,16 @@ ALWAYS TARGET Floats limit_avx2(Floats x, float a) {
     for (int k = 0; k < 2; k++) half[k] = _mm256_max_ps(_mm256_min_ps(half[k], _mm256_set1_ps(a)), _mm256_set1_ps(-a));
     memcpy(&x, half, sizeof x);
     return x;
+}
+
+ALWAYS TARGET Floats fma_avx2(Floats a, Floats b, Floats c) {
+    __m256 x[2], y[2], z[2];
+    memcpy(x, &a, sizeof a);
+    memcpy(y, &b, sizeof b);
+    memcpy(z, &c, sizeof c);
+    for (int k = 0; k < 2; k++) z[k] = _mm256_fmadd_ps(x[k], y[k], z[k]);
+    memcpy(&c, z, sizeof c);
+    return c;
 }
 
 ALWAYS TARGET void sums_avx2(Rows rows, const uint8_t *q, const int n, Ints *sums) {
@@ -170,6 +223,10 @@ ALWAYS TARGET __m256i dot16_avx2(__m256i sum, int32_t lane, __m256i column) { /*
 
 ALWAYS TARGET Floats limit_vnni(Floats x, float a) {
     return (Floats)_mm512_max_ps(_mm512_min_ps((__m512)x, _mm512_set1_ps(a)), _mm512_set1_ps(-a));
+}
+
+ALWAYS TARGET Floats fma_vnni(Floats a, Floats b, Floats c) {
+    return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
 
 ALWAYS TARGET void four_vnni(const int8_t *w, const uint8_t *q, const int n, __m512i *sums) {

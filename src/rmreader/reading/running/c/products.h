@@ -50,7 +50,7 @@ static TARGET float NAME(round)(const float *x, size_t n, uint8_t *q) {
     for (size_t k = 0; k < n; k += LANES) top = NAME(larger)(top, (Floats)((Ints)NAME(some)(x + k, n - k) & INT32_MAX));
     for (int j = 0; j < LANES; j++) most = top[j] > most ? top[j] : most;
     for (size_t k = 0; k < n; k += LANES) {
-        const Floats now = NAME(some)(x + k, n - k) * (127 / most) + 128.5f;
+        const Floats now = NAME(fma)(NAME(some)(x + k, n - k), EACH(127 / most), EACH(128.5f));
         const Bytes rounded = __builtin_convertvector(__builtin_convertvector(now, Ints), Bytes);
         const size_t left = up(n - k, 4);
         memcpy(q + k, &rounded, left < LANES ? left : LANES);
@@ -68,8 +68,8 @@ ALWAYS TARGET void NAME(panel8)(const Matrix *W, Rounded x, size_t rows, const f
     for (size_t r = 0; r < rows; r++)
         for (int g = 0; g < groups; g++) {
             const size_t at = first + g * LANES, left = W->columns - at;
-            Floats now = __builtin_convertvector(sums[r][g], Floats) * (NAME(load)(W->scales + at) * x.steps[r]);
-            now += NAME(load)(W->bias + at);
+            const Floats sum = __builtin_convertvector(sums[r][g], Floats), scale = NAME(load)(W->scales + at) * x.steps[r];
+            Floats now = NAME(fma)(sum, scale, NAME(load)(W->bias + at));
             if (more) now += NAME(some)(more + r * more_apart + at, left);
             NAME(put)(y + r * y_apart + at, now, left);
         }
@@ -245,7 +245,8 @@ static TARGET void NAME(point_rows)(const Point *job, size_t block) {
         float all = 0;
         for (size_t k = 0; k < columns; k += LANES) {
             const Floats x = NAME(some)(inner + r * columns + k, columns - k);
-            sum += (1 - 2 / (1 + NAME(exponential)(2 * x))) * NAME(some)(job->weight + k, columns - k); /* tanh */
+            const Floats tanh = 1 - 2 / (1 + NAME(exponential)(2 * x));
+            sum = NAME(fma)(tanh, NAME(some)(job->weight + k, columns - k), sum);
         }
         for (int j = 0; j < LANES; j++) all += sum[j];
         job->logits[row + r] = all;
