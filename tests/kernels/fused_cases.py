@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -13,17 +12,13 @@ from torch import Tensor
 
 from rmreader.data.batches import list_letters
 from rmreader.kernels.embedding import FusedEmbedding
-from rmreader.kernels.fused import fused_bilstm
+from rmreader.kernels.fused import fused_bilstm, fused_final
 from rmreader.kernels.lstm import bilstm, final_states
 
 pytestmark = pytest.mark.filterwarnings("ignore:RNN module weights")  # from the reference, on a GPU
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TOLERANCE = {"fp32": 1e-5, "bf16": 1e-2}
 FEW = settings(max_examples=40 if DEVICE == "cuda" else 8, deadline=None, derandomize=True)
-
-
-def fused_final(x: Tensor, owners: Tensor, lengths: Tensor, *more: Any) -> Tensor:
-    return fused_bilstm(x, lengths, *more, owners=owners)[1]
 
 
 def problem(seed: int, batch: int, steps: int, size: int, hidden: int, scale: float = 1.0) -> list[Tensor]:

@@ -26,8 +26,8 @@ class Variant:
     """Choices that change speed, not meaning; the benchmark sweeps them."""
 
     fast: bool = True  # in bf16 mode: the hardware's tanh, whose error (5e-4) is a quarter of bf16's own rounding
-    warps: int = 0  # warps per program; 0 is one for every 16 hidden units
-    registers: int = 0  # most registers per thread; 0 leaves it to the compiler
+    warps: int = 0  # warps a program; 0 is one for every 16 hidden units
+    registers: int = 0  # most registers a thread; 0 leaves it to the compiler
 
 
 def fused_bilstm(
@@ -39,16 +39,38 @@ def fused_bilstm(
     precision: str = "fp32",
     mask: Tensor | None = None,
     variant: Variant = Variant(),  # noqa: B008
-    owners: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``lstm.bilstm`` by the fused kernels; in bf16 mode the output is bfloat16. Padding may hold any finite number.
-
-    With ``owners``, ``lstm.final_states``: x is rows without padding, and there is no output.
-    """
+    """``lstm.bilstm`` by the fused kernels; in bf16 mode the output is bfloat16. Padding may hold any finite number."""
     parts = [x] if isinstance(x, Tensor) else x
+    return _run(parts, lengths, (weight_ih, weight_hh, bias), precision, mask, variant, None)
+
+
+def fused_final(
+    x: Tensor,
+    owners: Tensor,
+    lengths: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor,
+    precision: str = "fp32",
+    mask: Tensor | None = None,
+) -> Tensor:
+    """``lstm.final_states`` by the fused kernels; rows after the last sequence may hold any finite number."""
+    return _run([x], lengths, (weight_ih, weight_hh, bias), precision, mask, Variant(), owners)[1]
+
+
+def _run(
+    parts: Sequence[Tensor],
+    lengths: Tensor,
+    weights: tuple[Tensor, Tensor, Tensor],
+    precision: str,
+    mask: Tensor | None,
+    variant: Variant,
+    owners: Tensor | None,
+) -> tuple[Tensor, Tensor]:
     with torch.autocast(parts[0].device.type, enabled=False):
-        given = lengths, owners, weight_ih, weight_hh, bias, mask, precision == "bf16", variant
-        output, final = _FusedBiLSTM.apply(*given, *parts)  # type: ignore[no-untyped-call]
+        how = mask, precision == "bf16", variant
+        output, final = _FusedBiLSTM.apply(lengths, owners, *weights, *how, *parts)  # type: ignore[no-untyped-call]
     return output, final
 
 

@@ -1,5 +1,5 @@
 """One bidirectional LSTM layer over sequences of their own true lengths: a plain path that runs anywhere, and a
-fused one (Triton) for GPUs by the same function."""
+fused one (Triton) for GPUs behind the same function."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def final_states(
     """
     obstacle = why_not_fused(x, weight_hh)
     if obstacle is None and kernel != "plain":
-        from rmreader.kernels.fused import fused_bilstm
+        from rmreader.kernels.fused import fused_final
 
-        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision, mask, owners=owners)[1]
+        return fused_final(x, owners, lengths, weight_ih, weight_hh, bias, precision, mask)
     starts = lengths.cumsum(0) - lengths
     place = starts[:, None] + torch.arange(int(lengths.max()), device=x.device)
     return bilstm(x[place.clamp(max=len(x) - 1)], lengths, weight_ih, weight_hh, bias, kernel, precision, mask)[1]

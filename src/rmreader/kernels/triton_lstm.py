@@ -235,7 +235,7 @@ def bilstm_backward(d_output, d_final, w, lengths, starts, gates, cells, d_input
                     HP: tl.constexpr, OUTPUT: tl.constexpr, FINAL: tl.constexpr, DENSE: tl.constexpr,
                     LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
     """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before the activations, 0 at
-    padding; if DENSE d_inputs [N,2,H,4], 0 after the last sequence.
+    padding; if DENSE d_inputs [N,2,H,4], 0 behind the last sequence.
 
     w [2,4,H,H] is transposed within each gate, and all but the first gate's are negated, for their products are
     subtracted: a sum of products Triton would fold into one chain of dependent multiplications, four times as long.
@@ -313,7 +313,7 @@ def bilstm_backward(d_output, d_final, w, lengths, starts, gates, cells, d_input
         c_before = c_after
         t = ahead
         done += 1
-    if DENSE:  # what comes after the last sequence, a part of it for each program
+    if DENSE:  # what is behind the last sequence, a part of it for each program
         total = (tl.load(starts + B - 1) + tl.load(lengths + B - 1)).to(tl.int64)
         column = tl.arange(0, 4 * HP)
         zeros = _round(tl.zeros((4 * HP,), tl.float32), behind.dtype.element_ty)
