@@ -19,6 +19,7 @@ from rmreader.learning.members import Member, train_members
 from rmreader.learning.trainer import train
 from rmreader.studies import paper, plots
 from rmreader.studies.attention import open_network
+from rmreader.studies.breakdown import unpack
 from rmreader.studies.kept import read
 from rmreader.studies.runs import Job, curve, finished, train_all
 from rmreader.studies.scores import study_adversarial
@@ -218,16 +219,50 @@ def test_a_stopped_study_has_kept_what_was_finished(
         return train_members(*words, ended=stop, **more)
 
     monkeypatch.setattr("rmreader.studies.runs.train_members", stopped)
-    members = [Member("full-seed-1", ("training.seed=1",)), Member("full-seed-2", ("training.epochs=9999",))]
+    members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/full-seed-2", ("training.epochs=9999",))]
     about = {"study": "ablation", "setting": "x"}
     keep = tmp_path / "lines.jsonl"
     job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, about=about, attacks={"addsent": tiny.dev})
     with pytest.raises(KeyboardInterrupt):
-        train_all(job, "ml", load_recipe(recipe_file), members)
+        train_all(job, load_recipe(recipe_file), members)
     (line,) = read(keep)
     assert (line["row"], line["seed"]) == ("full", 1)
-    assert "addsent" not in line  # that can wait
+    assert len(unpack(line["each"])) == line["dev"]["total"]
+    assert "addsent" in line  # both answered at the training's own end
     assert (tmp_path / "ml" / "full-seed-2" / "last").is_dir()  # it wrote a checkpoint to continue from
+
+
+def test_what_another_machine_trained_is_not_trained_again(
+    ablation: tuple[list[str], Path], tiny: Any, tmp_path: Path
+) -> None:
+    words, keep = [*ablation[0], "--rows", "3,4"], tmp_path / "ablation.jsonl"
+    assert CliRunner().invoke(app, [*words, "--keep", str(keep)]).exit_code == 0
+    (lines, kept), elsewhere = (read(keep), keep.read_bytes()), str(tmp_path / "elsewhere")
+    words = [*words, "--keep", str(keep), "--out", elsewhere]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert (stamps(Path(elsewhere)), keep.read_bytes()) == ({}, kept)
+    assert "(4) − DCRL, + SCST" in done.stdout
+    for line in lines:
+        f1 = unpack(line["each"]) / 255  # a byte for each question
+        assert 100 * f1.mean() == pytest.approx(line["dev"]["f1"], abs=0.2)
+        assert len(f1) == line["dev"]["total"]
+    (asked,) = read(tmp_path / "questions.jsonl")
+    assert len(unpack(asked["question"])) == len(unpack(asked["passage"])) == lines[0]["dev"]["total"]
+    keep.write_text("".join(json.dumps(line) + "\n" for line in lines if line["row"] != "scst-full"))
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    made = sorted(str(Path(folder).relative_to(elsewhere)) for folder in stamps(Path(elsewhere)))
+    assert made == ["ml/full-seed-1", "second/scst-full-seed-1"]  # and what it starts from
+
+
+def test_a_study_stops_in_time_and_says_what_is_left(tiny: Any, recipe_file: Path, tmp_path: Path) -> None:
+    words = ["study", "ablation", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--rows", "0"]
+    words += ["--out", str(tmp_path), "--seeds", "1", "--device", "cpu", "training.epochs=9999", "--minutes", "0.01"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    for name in ("ml/full-seed-1", "second/dcrl-full-seed-1"):
+        assert f"{name}: it stopped before its end; give the command again" in done.stderr
 
 
 def test_rows_are_chosen_by_number() -> None:
@@ -277,9 +312,9 @@ def test_a_training_that_fails_says_why_and_the_finished_ones_count(
 ) -> None:
     out = ablation[1]
     recipe = load_recipe(out / "ml" / "recipe.yaml")
-    members = [Member("full-seed-1", ("training.seed=1",)), Member("none", ("inputs.vectors=none.txt",))]
-    runs, problems = train_all(Job(tiny.train, tiny.dev, out, "cpu"), "ml", recipe, members)
-    assert list(runs) == ["full-seed-1"]
+    members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/none", ("inputs.vectors=none.txt",))]
+    runs, problems = train_all(Job(tiny.train, tiny.dev, out, "cpu"), recipe, members)
+    assert list(runs) == ["ml/full-seed-1"]
     (problem,) = problems
     assert problem.startswith("ml/none: ")
     assert "none.txt" in problem
@@ -309,7 +344,7 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     found = json.loads(done.stdout)
     assert len(found) == 5
     assert all(claim["verdict"] == "cannot be told" for claim in found.values())  # one seed tells nothing
-    names = ["ablation", "adversarial", "attention", "rl", "rounds", "squad"]
+    names = ["ablation", "adversarial", "attention", "questions", "rl", "rounds", "squad"]
     assert sorted(path.stem for path in (tmp_path / "log").iterdir()) == names
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "What is missing" not in page

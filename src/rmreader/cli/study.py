@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +34,9 @@ AtOnce = Annotated[int, typer.Option(min=0, help="Trainings side by side; 0 is a
 Keep = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Keep what was measured as lines of this file, for `study all`.")
 ]
+Minutes = Annotated[
+    float, typer.Option(min=0.0, help="Stop after so many minutes, with checkpoints; the same command continues.")
+]
 Second = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the second stage; may be given again.")
 ]
@@ -54,6 +59,7 @@ def rl(
     at_once: AtOnce = 4,
     device: Device = None,
     keep: Keep = None,
+    minutes: Minutes = 0.0,
     json: Json = False,
 ) -> None:
     """DCRL, SCST and more maximum likelihood from one network: table, curves, and where readers disagree (Figure 5).
@@ -64,7 +70,7 @@ def rl(
     from rmreader.studies.trainings import study_rl
 
     recipe, overrides = split_words(words)
-    job = Job(train, dev, out, device, at_once, curve=True, keep=keep)
+    job = Job(train, dev, out, device, at_once, curve=True, keep=keep, until=_until(minutes))
     _show(study_rl(init, recipe, overrides, job, seeds), out, json)
 
 
@@ -85,13 +91,14 @@ def ablation(
     addsent: AddSent = None,
     addonesent: AddOneSent = None,
     keep: Keep = None,
+    minutes: Minutes = 0.0,
     json: Json = False,
 ) -> None:
     """Table 4: the twelve ablations, each trained in the paper's two stages."""
     from rmreader.studies.runs import Job
     from rmreader.studies.trainings import study_ablation
 
-    job = Job(train, dev, out, device, at_once, keep=keep, attacks=_attacks(addsent, addonesent))
+    job = Job(train, dev, out, device, at_once, keep=keep, attacks=_attacks(addsent, addonesent), until=_until(minutes))
     _show(study_ablation(recipe_of(words), job, seeds, rows, ml_only, second or ()), out, json)
 
 
@@ -234,6 +241,11 @@ def everything(
 def _attacks(addsent: Path | None, addonesent: Path | None) -> dict[str, Path]:
     """The adversarial files that were given, by name."""
     return {name: path for name, path in (("addsent", addsent), ("addonesent", addonesent)) if path is not None}
+
+
+def _until(minutes: float) -> float:
+    """When so many minutes are over, by the monotonic clock; never for 0."""
+    return time.monotonic() + 60 * minutes if minutes else math.inf
 
 
 def _show(report: Report, out: Path | None, json: bool, keep: Path | None = None) -> None:

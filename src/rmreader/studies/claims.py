@@ -38,7 +38,7 @@ def groups(folder: Path) -> list[Group]:
         raise UserError(f"{folder}: no such folder; give the one with the kept lines, as log/claims.")
     found: dict[tuple[str, str, str], list[Line]] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for line in read(path):
+        for line in (line for line in read(path) if line["kind"] != "questions"):
             found.setdefault((path.stem, line["study"], str(line.get("setting"))), []).append(line)
     return [Group(log, study, lines) for (log, study, _), lines in found.items()]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
+from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import file_sha256, write_whole
@@ -18,6 +20,7 @@ from rmreader.learning.log import read_log, say
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder
+from rmreader.studies.breakdown import each, each_twin, questions_of
 from rmreader.studies.kept import Line, commit, device_name, identity, keep, read
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.scores import scored
@@ -51,30 +54,33 @@ class Job:
     """File that the lines go to."""
     attacks: Mapping[str, Path] = field(default_factory=dict)
     """Adversarial files to score every reader on, by name."""
+    until: float = math.inf
+    """When to stop, by the monotonic clock; the same command continues."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What ``claim`` found: study, setting and data."""
 
 
-def claim(job: Job, study: str, *recipes: Recipe, **more: str) -> Job:
-    """Make the study's folder ours: new, or with the same study of the same files in it."""
+def claim(job: Job, study: str, stages: Mapping[str, Recipe], **more: str) -> Job:
+    """Make the study's folder ours: new, or with the same study of the same files and recipes in it."""
     about = {"study": study, "train": file_sha256(job.train), "dev": file_sha256(job.dev), **more}
+    for path, recipe in ((job.out / stage / "recipe.yaml", recipe) for stage, recipe in stages.items()):
+        if path.is_file():
+            _same(path.parent, _flat(load_recipe(path)), _flat(recipe))
     path = job.out / "study.json"
     if path.is_file():
         _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)
-    else:
-        write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
-    shared = json.dumps([about, *({**_flat(one), "training.init": ""} for one in recipes)], sort_keys=True)
+    write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
+    for stage, recipe in stages.items():
+        (job.out / stage).mkdir(exist_ok=True)
+        save_recipe(recipe, job.out / stage / "recipe.yaml")
+    shared = json.dumps([about, *({**_flat(one), "training.init": ""} for one in stages.values())], sort_keys=True)
     data = {name: f"{one.name} {about[name][:10]}" for name, one in (("train", job.train), ("dev", job.dev))}
     setting = hashlib.sha256(shared.encode()).hexdigest()[:10]
-    return dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
-
-
-def check_stage(job: Job, stage: str, recipe: Recipe, members: Sequence[Member] = ()) -> None:
-    """Refuse a stage that began otherwise, and a mistake in any of its trainings, before the first one starts."""
-    if (path := job.out / stage / "recipe.yaml").is_file():
-        _same(path.parent, _flat(load_recipe(path)), _flat(recipe))
-    for member in members:
-        recipe_from(to_tree(recipe), member.overrides)
+    job = dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
+    if job.keep is not None:
+        line = {"kind": "questions", "study": "questions", "row": data["dev"], **questions_of(job.dev)}
+        keep(job.keep.with_name("questions.jsonl"), [line])
+    return job
 
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -90,37 +96,68 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     return {f"{name}.{key}": value for name, section in to_tree(recipe).items() for key, value in section.items()}
 
 
-def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Line], list[str]]:
-    """Train the members that are not finished into ``out/STAGE/NAME``: a line for each that is, and why others are not.
+def changes(before: Recipe, after: Recipe) -> tuple[str, ...]:
+    """The overrides that make one recipe of another."""
+    old = _flat(before)
+    return tuple(f"{key}={json.dumps(value)}" for key, value in _flat(after).items() if value != old[key])
 
-    A member's name ends with its seed, as ``dcrl-full-seed-1``.
+
+def train_all(job: Job, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Line], list[str]]:
+    """Train the members that are not finished into ``out/NAME``: a line for each that is, and why others are not.
+
+    A name is STAGE/ROW-seed-SEED, as ``second/dcrl-full-seed-1``. A training of another machine, whose line is kept and
+    whose folder is not here, is done again only where another one starts from it.
     """
-    check_stage(job, stage, recipe, members)
-    folder = job.out / stage
-    waiting = [member for member in members if not _complete(folder / member.name)]
-    if earlier := len(members) - len(waiting):
-        say(f"{folder}: {earlier} of {len(members)} trainings are finished already.")
+    for member in members:  # a mistake in any of them is told before the first one starts
+        recipe_from(to_tree(recipe), member.overrides)
+    kept = {_name(line): line for line in read(job.keep) if line["kind"] == "training" and _ours(job, line)}
+    done = {member.name for member in members if _complete(job.out / member.name)}
+    waiting = [member for member in members if member.name not in done and member.name.partition("/")[2] not in kept]
+    starts = {member.after for member in waiting} - done
+    waiting = [one for one in members if one in waiting or one.name in starts]
+    if len(waiting) < len(members):
+        say(f"{job.out}: {len(members) - len(waiting)} of {len(members)} trainings are finished already.")
     problems: dict[str, str] = {}
-    beside = min(job.at_once or len(members), len(members))
+    wide = max(sum(bool(one.after) == later for one in members) for later in (False, True))
+    beside = min(job.at_once or wide, wide)
 
     def ended(outcome: Outcome) -> None:
-        """Keep a training when it ends, whatever becomes of the others; attacks can wait."""
-        if _complete(folder / outcome.name):
-            keep(job.keep, [line_of(job, folder / outcome.name, beside, {})])
+        """Keep a training when it ends, whatever becomes of the others."""
+        if _complete(job.out / outcome.name):
+            done.add(outcome.name)
+            line = line_of(job, job.out / outcome.name, beside, ask=False)
+            keep(job.keep, [line])
+            left, scores = len(members) - len(done), f"EM {line['dev']['exact_match']:.2f}, F1 {line['dev']['f1']:.2f}"
+            say(f"{outcome.name}: {scores} on dev after {outcome.seconds:.0f} s; {left} of {len(members)} are left.")
 
     if waiting:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_recipe(recipe, folder / "recipe.yaml")
+        asked = {"dev": job.dev, **job.attacks} if job.keep else {}
+        for data in {job.train, job.dev, *asked.values()}:
+            encode_file(data)  # once, instead of in every training
         options = ["--train", str(job.train), "--dev", str(job.dev), *(["--curve"] if job.curve else [])]
+        options += [word for name, path in asked.items() for word in ("--predict", f"{name}={path}")]
         options += ["--device", job.device] if job.device else []
-        path, at_once = folder / "recipe.yaml", job.at_once
-        outcomes = train_members(path, recipe, waiting, options, folder, at_once, resume=True, ended=ended)
+        path = job.out / members[0].name.partition("/")[0] / "recipe.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_recipe(recipe, path)
+        words = path, recipe, waiting, options, job.out, job.at_once
+        outcomes = train_members(*words, resume=True, ended=ended, until=job.until)
         problems = {outcome.name: outcome.problem for outcome in outcomes}
-    done = [member.name for member in members if _complete(folder / member.name)]
-    lines = {name: line_of(job, folder / name, beside, job.attacks) for name in done}
+        done.update(member.name for member in waiting if _complete(job.out / member.name))
+    lines = {name: line_of(job, job.out / name, beside) for name in (one.name for one in members) if name in done}
     keep(job.keep, list(lines.values()))
+    for name in (one.name for one in members if one.name not in done and one.name.partition("/")[2] in kept):
+        lines[name] = kept[name.partition("/")[2]]
     again = "it stopped before its end; give the command again"
-    return lines, [f"{stage}/{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
+    return lines, [f"{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
+
+
+def _ours(job: Job, line: Line) -> bool:
+    return all(line.get(key) == job.about.get(key) for key in ("study", "setting"))
+
+
+def _name(line: Line) -> str:
+    return f"{line['row']}-seed-{line['seed']}"
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
@@ -137,19 +174,26 @@ def _complete(folder: Path) -> bool:
     return "calibration" in reader.about or reader.recipe.training.holdout == 0
 
 
-def line_of(job: Job, folder: Path, beside: int, attacks: Mapping[str, Path]) -> Line:
-    """All that a table needs of a finished training; a reader that was attacked before is not attacked again."""
+def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
+    """All that a table needs of a finished training; what was measured before is not measured again.
+
+    What the training did not answer at its end, the reader is asked here, if it may be.
+    """
     end, recipe, events = finished(folder), load_recipe(folder / "run" / "recipe.yaml"), read_log(folder / "log.jsonl")
     assert end is not None
     row, seed = folder.name.rpartition("-seed-")[0], recipe.training.seed
     line: Line = {"kind": "training", **job.about, "row": row, "seed": seed}
     known = next((old for old in read(job.keep) if identity(old) == identity(line)), {})
-    new: Line = {name: known[name] for name in ("addsent", "addonesent") if name in known}
-    for name, path in attacks.items():
-        if name not in new:
+    new: Line = {name: known[name] for name in ("each", "addsent", "addonesent", "twins") if name in known}
+    for name, path in {"each": job.dev, **job.attacks}.items() if job.keep else ():
+        answered = folder / "predictions" / f"{'dev' if name == 'each' else name}.json"
+        if name not in new and (ask or answered.is_file()):
             dataset = read_squad(path)
-            texts = predictions(load(folder / "best", _fastest(job)), dataset)
-            new[name] = scored(dataset, texts, attacked=True)
+            if not answered.is_file():
+                write_whole(answered, json.dumps(predictions(load(folder / "best", _fastest(job)), dataset)).encode())
+            texts = json.loads(answered.read_text(encoding="utf-8"))
+            new[name] = each(dataset, texts) if name == "each" else scored(dataset, texts, attacked=True)
+            new |= {"twins": each_twin(dataset, texts)} if name == "addsent" else {}
     default, told = _flat(Recipe()), [event for event in events if event["event"] == "train"]
     spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
     seconds = sum((e["step"] - at) * recipe.training.batch_size / e["questions_per_second"] for e, at in spans)

@@ -28,7 +28,7 @@ from rmreader.learning.text_inputs import TextInputs
 from rmreader.studies import disagreements, paper, plots
 from rmreader.studies.kept import Line, keep
 from rmreader.studies.report import Report
-from rmreader.studies.runs import SECOND_STAGE, Job, check_stage, claim, train_all
+from rmreader.studies.runs import SECOND_STAGE, Job, changes, claim, train_all
 from rmreader.studies.tables import OBJECTIVES, START, ablation_table, rl_table
 
 
@@ -72,25 +72,20 @@ def _study(
     """Every first stage side by side, then every second one, each from the best of its first."""
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
     going_on = recipe_from(to_tree(recipe), [*SECOND_STAGE, *second], "the second stage")
-    check_stage(job, "ml", recipe)
-    if not ml_only:
-        check_stage(job, "second", going_on)
-    job = claim(job, study, recipe, going_on)
-    first, later = [], []
-    for row in rows:
-        for seed in range(1, seeds + 1):
-            start = f"{paper.changed(row.network)}-seed-{seed}"
-            changes: tuple[str, ...] = (*row.network.split(), f"training.seed={seed}")
-            first.append(Member(start, changes))
-            if row.second:  # the same seed, so the same articles are held out
-                init = f"training.init={json.dumps(str(job.out / 'ml' / start / 'best'))}"
-                changes = (*changes, f"training.objective={row.second}", init)
-                later.append((start, Member(f"{row.slug}-seed-{seed}", changes)))
-    lines, problems = train_all(job, "ml", recipe, list(dict.fromkeys(first)))
-    if not ml_only:
-        ready = [member for start, member in later if start in lines]
-        more, failed = train_all(job, "second", going_on, ready)
-        lines, problems = lines | more, problems + failed
+    job = claim(job, study, {"ml": recipe, "second": going_on})
+    members: dict[str, Member] = {}
+    for seed in range(1, seeds + 1):  # a seed's rows together, so that what is stopped early has whole seeds
+        for row in rows:
+            name = f"ml/{paper.changed(row.network)}-seed-{seed}"
+            members[name] = Member(name, (*row.network.split(), f"training.seed={seed}"))
+        for row in (row for row in rows if row.second and not ml_only):
+            # the same seed as its first stage, so the same articles are held out
+            start = members[f"ml/{paper.changed(row.network)}-seed-{seed}"]
+            init = f"training.init={json.dumps(str(job.out / start.name / 'best'))}"
+            second_stage = (*changes(recipe, going_on), *start.overrides, f"training.objective={row.second}", init)
+            name = f"second/{row.slug}-seed-{seed}"
+            members[name] = Member(name, second_stage, start.name)
+    lines, problems = train_all(job, recipe, list(members.values()))
     name = "ablation-ml" if study == "ablation" and ml_only else study
     return dataclasses.replace(ablation_table(list(lines.values()), rows, name), problems=problems)
 
@@ -108,17 +103,16 @@ def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], jo
     )
     held = [f"training.init={json.dumps(str(init))}", f"training.holdout_seed={split_seed(started.training)}"]
     settings = recipe_from(to_tree(settings), held)
-    check_stage(job, "runs", settings)
+    job = claim(job, "rl", {"runs": settings}, init=fingerprint(init))
     start = _start(init, settings, job)
-    job = claim(job, "rl", settings, init=fingerprint(init))
     start = {"kind": "training", **job.about, "row": START, "seed": 0, **start}
     keep(job.keep, [start])
     members = [
-        Member(f"{objective}-seed-{seed}", (f"training.objective={objective}", f"training.seed={seed}"))
+        Member(f"runs/{objective}-seed-{seed}", (f"training.objective={objective}", f"training.seed={seed}"))
         for seed in range(1, seeds + 1)
         for objective in OBJECTIVES
     ]
-    trained, problems = train_all(job, "runs", settings, members)
+    trained, problems = train_all(job, settings, members)
     lines = [start, *trained.values()]
     report = dataclasses.replace(rl_table(lines), problems=problems)
     if settings.training.holdout > started.training.holdout:
@@ -132,7 +126,10 @@ def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], jo
             report.files.append(path)
     except ModuleNotFoundError:
         report.notes.append("The curves are not drawn: pip install 'rmreader[plots]', then give the command again.")
-    both = [seed for seed in range(1, seeds + 1) if {f"dcrl-seed-{seed}", f"scst-seed-{seed}"} <= trained.keys()]
+    pairs = {
+        n: [job.out / "runs" / f"{one}-seed-{n}" / "best" for one in ("dcrl", "scst")] for n in range(1, seeds + 1)
+    }
+    both = [seed for seed, folders in pairs.items() if all(folder.is_dir() for folder in folders)]
     if both:
         folders = [job.out / "runs" / f"{objective}-seed-{both[0]}" / "best" for objective in ("dcrl", "scst")]
         dataset = read_squad(job.dev)
