@@ -15,13 +15,14 @@ from rmreader.config import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
+from rmreader.learning.log import curve, finished
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.trainer import train
+from rmreader.scoring.groups import unpack
 from rmreader.studies import paper, plots
 from rmreader.studies.attention import open_network
-from rmreader.studies.breakdown import unpack
 from rmreader.studies.kept import read
-from rmreader.studies.runs import Job, curve, finished, train_all
+from rmreader.studies.runs import Job, claim, train_all
 from rmreader.studies.scores import study_adversarial
 from rmreader.studies.trainings import choose
 
@@ -220,9 +221,9 @@ def test_a_stopped_study_has_kept_what_was_finished(
 
     monkeypatch.setattr("rmreader.studies.runs.train_members", stopped)
     members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/full-seed-2", ("training.epochs=9999",))]
-    about = {"study": "ablation", "setting": "x"}
     keep = tmp_path / "lines.jsonl"
-    job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, about=about, attacks={"addsent": tiny.dev})
+    job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, attacks={"addsent": tiny.dev})
+    job = claim(job, "ablation", {"ml": load_recipe(recipe_file)})
     with pytest.raises(KeyboardInterrupt):
         train_all(job, load_recipe(recipe_file), members)
     (line,) = read(keep)
@@ -335,7 +336,7 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
 def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     tiny: Any, recipe_file: Path, adversarial_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:])
+    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:4])
     words = ["study", "all", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--rows", "1"]
     words += ["--addsent", str(adversarial_file), "--addonesent", str(adversarial_file), "--out", str(tmp_path)]
     words += ["--seeds", "1", "--second", "training.epochs=1", "--device", "cpu", "--json"]
@@ -344,10 +345,10 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     found = json.loads(done.stdout)
     assert len(found) == 5
     assert all(claim["verdict"] == "cannot be told" for claim in found.values())  # one seed tells nothing
-    names = ["ablation", "adversarial", "attention", "questions", "rl", "rounds", "squad"]
+    names = ["ablation", "adversarial", "attention", "breakdown", "questions", "rl", "rounds", "squad"]
     assert sorted(path.stem for path in (tmp_path / "log").iterdir()) == names
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "What is missing" not in page
+    assert "What is not measured yet" not in page
     before, lines = stamps(tmp_path), {path: read(path) for path in (tmp_path / "log").iterdir()}
     assert len(before) == 4 + 2 + 3
     done = CliRunner().invoke(app, words)
@@ -360,7 +361,7 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
 def test_rounds_are_trained_in_every_architecture_there_is_a_setting_for(
     tiny: Any, recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:])
+    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:4])
     words = ["study", "rounds", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--device", "cpu"]
     done = CliRunner().invoke(
         app, [*words, "--out", str(tmp_path), "--seeds", "1", "--keep", str(tmp_path / "k.jsonl")]

@@ -16,26 +16,14 @@ from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import file_sha256, write_whole
-from rmreader.learning.log import read_log, say
+from rmreader.learning.log import curve, finished, read_log, say, seconds_of
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder
-from rmreader.studies.breakdown import each, each_twin, questions_of
+from rmreader.scoring.groups import each_question, each_twin, groups_of
 from rmreader.studies.kept import Line, commit, device_name, identity, keep, read
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.scores import scored
-
-SECOND_STAGE = (
-    "training.rate=1e-4",
-    "training.warmup=0",
-    "training.schedule=halve",
-    "training.patience=1000",
-    "training.epochs=4",
-    "training.evaluate_every=0.5",
-)
-"""How training continues after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
-ends a run early, so that all objectives get the same budget."""
-MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 
 
 @dataclass(frozen=True)
@@ -48,6 +36,8 @@ class Job:
     device: str | None = None
     at_once: int = 4
     """Trainings side by side; 0 is all of them."""
+    seeds: int = 3
+    """Trainings of each kind."""
     curve: bool = False
     """Score dev at every evaluation."""
     keep: Path | None = None
@@ -63,24 +53,24 @@ class Job:
 def claim(job: Job, study: str, stages: Mapping[str, Recipe], **more: str) -> Job:
     """Make the study's folder ours: new, or with the same study of the same files and recipes in it."""
     about = {"study": study, "train": file_sha256(job.train), "dev": file_sha256(job.dev), **more}
-    for path, recipe in ((job.out / stage / "recipe.yaml", recipe) for stage, recipe in stages.items()):
+    paths = {stage: job.out / stage / "recipe.yaml" for stage in stages}
+    for stage, path in paths.items():
         if path.is_file():
-            _same(path.parent, _flat(load_recipe(path)), _flat(recipe))
+            _same(path.parent, _flat(load_recipe(path)), _flat(stages[stage]))
     path = job.out / "study.json"
     if path.is_file():
         _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)
     write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
-    for stage, recipe in stages.items():
-        (job.out / stage).mkdir(exist_ok=True)
-        save_recipe(recipe, job.out / stage / "recipe.yaml")
+    for stage, path in paths.items():
+        path.parent.mkdir(exist_ok=True)
+        save_recipe(stages[stage], path)
     shared = json.dumps([about, *({**_flat(one), "training.init": ""} for one in stages.values())], sort_keys=True)
     data = {name: f"{one.name} {about[name][:10]}" for name, one in (("train", job.train), ("dev", job.dev))}
     setting = hashlib.sha256(shared.encode()).hexdigest()[:10]
-    job = dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
     if job.keep is not None:
-        line = {"kind": "questions", "study": "questions", "row": data["dev"], **questions_of(job.dev)}
+        line = {"kind": "questions", "study": "questions", "row": data["dev"], **groups_of(read_squad(job.dev))}
         keep(job.keep.with_name("questions.jsonl"), [line])
-    return job
+    return dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
 
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -96,10 +86,10 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     return {f"{name}.{key}": value for name, section in to_tree(recipe).items() for key, value in section.items()}
 
 
-def changes(before: Recipe, after: Recipe) -> tuple[str, ...]:
+def changes(before: Recipe, after: Recipe) -> list[str]:
     """The overrides that make one recipe of another."""
     old = _flat(before)
-    return tuple(f"{key}={json.dumps(value)}" for key, value in _flat(after).items() if value != old[key])
+    return [f"{key}={json.dumps(value)}" for key, value in _flat(after).items() if value != old[key]]
 
 
 def train_all(job: Job, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Line], list[str]]:
@@ -110,9 +100,10 @@ def train_all(job: Job, recipe: Recipe, members: Sequence[Member]) -> tuple[dict
     """
     for member in members:  # a mistake in any of them is told before the first one starts
         recipe_from(to_tree(recipe), member.overrides)
-    kept = {_name(line): line for line in read(job.keep) if line["kind"] == "training" and _ours(job, line)}
+    kept = {f"{line['row']}-seed-{line['seed']}": line for line in _kept(job)}
+    elsewhere = {one.name: kept[key] for one in members if (key := one.name.partition("/")[2]) in kept}
     done = {member.name for member in members if _complete(job.out / member.name)}
-    waiting = [member for member in members if member.name not in done and member.name.partition("/")[2] not in kept]
+    waiting = [member for member in members if member.name not in done | elsewhere.keys()]
     starts = {member.after for member in waiting} - done
     waiting = [one for one in members if one in waiting or one.name in starts]
     if len(waiting) < len(members):
@@ -137,33 +128,22 @@ def train_all(job: Job, recipe: Recipe, members: Sequence[Member]) -> tuple[dict
         options = ["--train", str(job.train), "--dev", str(job.dev), *(["--curve"] if job.curve else [])]
         options += [word for name, path in asked.items() for word in ("--predict", f"{name}={path}")]
         options += ["--device", job.device] if job.device else []
-        path = job.out / members[0].name.partition("/")[0] / "recipe.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_recipe(recipe, path)
-        words = path, recipe, waiting, options, job.out, job.at_once
+        recipe_file = job.out / members[0].name.partition("/")[0] / "recipe.yaml"
+        words = recipe_file, recipe, waiting, options, job.out, job.at_once
         outcomes = train_members(*words, resume=True, ended=ended, until=job.until)
         problems = {outcome.name: outcome.problem for outcome in outcomes}
         done.update(member.name for member in waiting if _complete(job.out / member.name))
     lines = {name: line_of(job, job.out / name, beside) for name in (one.name for one in members) if name in done}
     keep(job.keep, list(lines.values()))
-    for name in (one.name for one in members if one.name not in done and one.name.partition("/")[2] in kept):
-        lines[name] = kept[name.partition("/")[2]]
+    lines = elsewhere | lines
     again = "it stopped before its end; give the command again"
     return lines, [f"{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
 
 
-def _ours(job: Job, line: Line) -> bool:
-    return all(line.get(key) == job.about.get(key) for key in ("study", "setting"))
-
-
-def _name(line: Line) -> str:
-    return f"{line['row']}-seed-{line['seed']}"
-
-
-def finished(folder: Path) -> dict[str, Any] | None:
-    """The last event of the run in a folder, if it came to its end."""
-    ends = [event for event in read_log(folder / "log.jsonl") if event["event"] == "end"]
-    return ends[-1] if ends and (folder / "best").is_dir() else None
+def _kept(job: Job) -> list[Line]:
+    """The lines of this study's trainings from before."""
+    about = {"kind": "training", "study": job.about.get("study"), "setting": job.about.get("setting")}
+    return [line for line in read(job.keep) if about.items() <= {key: line.get(key) for key in about}.items()]
 
 
 def _complete(folder: Path) -> bool:
@@ -185,44 +165,28 @@ def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
     line: Line = {"kind": "training", **job.about, "row": row, "seed": seed}
     known = next((old for old in read(job.keep) if identity(old) == identity(line)), {})
     new: Line = {name: known[name] for name in ("each", "addsent", "addonesent", "twins") if name in known}
-    for name, path in {"each": job.dev, **job.attacks}.items() if job.keep else ():
-        answered = folder / "predictions" / f"{'dev' if name == 'each' else name}.json"
-        if name not in new and (ask or answered.is_file()):
+    for name, path in {"dev": job.dev, **job.attacks}.items() if job.keep else ():
+        answered = folder / "predictions" / f"{name}.json"
+        if ("each" if name == "dev" else name) not in new and (ask or answered.is_file()):
             dataset = read_squad(path)
             if not answered.is_file():
-                write_whole(answered, json.dumps(predictions(load(folder / "best", _fastest(job)), dataset)).encode())
+                device = pick_device(job.device)  # a GPU where there is one; else as `evaluate` reads
+                reader = load(folder / "best", str(device) if device.type == "cuda" else job.device)
+                write_whole(answered, json.dumps(predictions(reader, dataset)).encode())
             texts = json.loads(answered.read_text(encoding="utf-8"))
-            new[name] = each(dataset, texts) if name == "each" else scored(dataset, texts, attacked=True)
-            new |= {"twins": each_twin(dataset, texts)} if name == "addsent" else {}
-    default, told = _flat(Recipe()), [event for event in events if event["event"] == "train"]
-    spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
-    seconds = sum((e["step"] - at) * recipe.training.batch_size / e["questions_per_second"] for e, at in spans)
-    skip = ("training.seed", "training.init")
+            if name == "dev":
+                new["each"] = each_question(dataset, texts)
+            else:
+                new |= {name: scored(dataset, texts, attacked=True)}
+                new.setdefault("twins", each_twin(dataset, texts))  # of the first, AddSent
+    default, skip = _flat(Recipe()), ("training.seed", "training.init")
     new |= {
         "recipe": {k: value for k, value in _flat(recipe).items() if value != default[k] and k not in skip},
         "steps": end["step"],
         "dev": end["scores"]["dev"],
         "held_out": end["scores"].get("selection"),
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds_of(events, recipe.training.batch_size), 1),
         **({"curve": curve(events)} if job.curve else {}),
     }
     here = {"commit": commit(), "beside": beside, "device": device_name(job.device)}
     return {**line, **new, **{key: known.get(key) or value for key, value in here.items()}}  # as when it was trained
-
-
-def _fastest(job: Job) -> str | None:
-    """The device to read on: the one that was given, or the GPU where there is one; else as ``evaluate`` reads."""
-    device = pick_device(job.device)
-    return str(device) if device.type == "cuda" else job.device
-
-
-def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """What a run's evaluations measured, by name: (step, value)."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for event in (event for event in events if event["event"] == "evaluation"):
-        values = {name: event[name] for name in MEASURES if name in event}
-        for data, score in event.get("scores", {}).items():
-            values |= {f"{data} F1": score["f1"], f"{data} EM": score["exact_match"]}
-        for name, value in values.items():
-            found.setdefault(name, []).append((int(event["step"]), float(value)))
-    return found
