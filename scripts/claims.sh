@@ -35,7 +35,7 @@ table5)
         $(printf -- '--with %s ' "$second"/dcrl-full-seed-*) \
         $(printf -- '--without %s ' "$second"/dcrl-reattention-false-seed-*) "$@" || status=$? ;;
 rl)
-    study rl "${words[@]}" training.schedule=anneal training.warmup=100 training.epochs=2 training.evaluate_every=1 \
+    study rl training.schedule=anneal training.warmup=100 training.epochs=2 training.evaluate_every=1 "${words[@]}" \
         "${stage[@]}" --out "$RUNS/rl-$NAME" --keep "$KEPT/rl-$NAME.jsonl" "$@" || status=$? ;;
 *) echo "$part: no such part; take table4, table5 or rl" >&2; exit 2 ;;
 esac
