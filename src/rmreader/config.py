@@ -93,6 +93,8 @@ class NetworkConfig:
     """Number of aligning blocks (Eq. 14)."""
     attention: Literal["relu", "dot"] = "relu"
     """Similarity f: relu(W1 a) . relu(W2 b), or the plain dot product."""
+    align: Literal["both", "interactive", "self"] = "both"
+    """What a block aligns the passage with: the question and itself (the paper), or one of them alone (Table 1)."""
     reattention: bool = True
     """Refine E and B with the attentions of the block before (Eq. 4-5)."""
     gamma: float = 3.0
@@ -268,6 +270,8 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
         yield "inputs.contextual_pairing=together: only a tuned encoder reads pairs; set apart."
     if contextual.startswith("elmo:") and tuned:
         yield "inputs.contextual_mode=tuned: ELMo is read frozen only; set contextual_mode=frozen."
+    if recipe.network.align != "both" and recipe.network.reattention:
+        yield f"network.align={recipe.network.align}: reattention needs both; set network.reattention=false."
     if training.schedule == "halve" and training.holdout <= 0:
         yield (
             "training.schedule=halve: halving is decided on held-out articles, and training.holdout is 0; "

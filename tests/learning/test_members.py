@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +98,22 @@ def test_a_product_that_is_wrong_in_one_place_is_found() -> None:
             return product
 
         assert wrong_product(2, 4, device, multiply) == "[64, 8] by [8, 4]"
+
+
+def test_a_member_begins_when_the_one_it_starts_from_is_done(run_members: Any, tmp_path: Path) -> None:
+    start = f"training.init={tmp_path / 'out' / 'a' / 'best'}"
+    members = [Member("b", (start,), "a"), Member("a", ()), Member("d", (), "c"), Member("c", ("network.blocks=0",))]
+    outcomes = {outcome.name: outcome for outcome in run_members(members)}
+    assert {name: outcome.status for name, outcome in outcomes.items() if name != "c"} == {"a": 0, "b": 0}
+    assert outcomes["c"].status != 0  # so that d never begins
+    begun = {name: (tmp_path / "out" / name / "run" / "run.json").stat().st_mtime for name in "ab"}
+    assert (tmp_path / "out" / "a" / "log.jsonl").stat().st_mtime <= begun["b"]
+
+
+def test_when_time_is_up_members_leave_a_checkpoint_and_go_on_later(run_members: Any, tmp_path: Path) -> None:
+    (outcome,) = run_members([Member("a", ())])
+    endless = [Member("b", ("training.epochs=9999", "training.schedule=constant")), Member("c", ())]
+    outcomes = run_members(endless, at_once=1, until=time.monotonic() + 3 * outcome.seconds)
+    assert outcomes == []  # c was not reached
+    assert (tmp_path / "out" / "b" / "last").is_dir()
+    assert not (tmp_path / "out" / "c").exists()

@@ -23,6 +23,7 @@ from rmreader.reading.running.engines import Pair
 from rmreader.studies import plots
 from rmreader.studies.attention import divergences, open_network, study_attention
 from rmreader.studies.figure import movements, sample, study_figure
+from rmreader.studies.kept import read
 from rmreader.studies.readers import load
 from rmreader.text.tokens import tokenize
 
@@ -95,6 +96,27 @@ def test_the_spread_is_over_questions_not_over_all_values(
         by_reader = [sum(each[r].tolist()) / len(questions) for r in range(3)]
         assert kept[name]["with"]["readers"] == pytest.approx(by_reader, rel=1e-6)
         assert each.std() > 1.05 * deviation  # the mistake would show
+
+
+def test_the_spread_over_ensembles_is_that_of_their_means(
+    tiny: Any, make_reader: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Four readers as two ensembles of two: each is read alone, and its mean counts once."""
+    readers = [str(make_reader(seed)) for seed in (21, 22, 23, 24)]
+    keep = tmp_path / "kept.jsonl"
+    both = study_attention(tiny.dev, [], readers, CPU, keep_to=keep, ensembles=2)
+    assert [line["readers"] for line in read(keep)] == [both.data["readers"]["with"][k : k + 2] for k in (0, 2)]
+    alone = [study_attention(tiny.dev, [], readers[k::2], CPU).data["rows"] for k in (0, 1)]
+    for name, row in both.data["rows"].items():
+        means = [rows[name]["with"]["mean"] for rows in alone]
+        middle = sum(means) / 2
+        spread = math.sqrt(sum((mean - middle) ** 2 for mean in means))  # of a sample of two
+        assert row["with"]["mean"] == pytest.approx(middle, rel=1e-6)
+        assert row["with"]["ensembles"]["spread"] == pytest.approx(spread, rel=1e-6)
+        over = [rows[name]["with"]["deviation"] for rows in alone]
+        assert row["with"]["deviation"] == pytest.approx(sum(over) / 2, rel=1e-6)  # over questions, as of each
+        cell = next(cells[2] for cells in both.rows if cells[0] == name)
+        assert cell.endswith(f"(ensembles ± {spread:.3f})")
 
 
 def test_the_table_has_both_lists_beside_the_papers(

@@ -14,6 +14,7 @@ from rmreader.cli import app
 from rmreader.errors import UserError
 from rmreader.scoring.significance import FAILS, HOLDS, OPEN
 from rmreader.studies import claims, kept, paper
+from rmreader.studies.tables import rl_table
 from rmreader.studies.whole import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +127,7 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(w
     assert "<b>ours" not in page
     assert "&lt;b&gt;ours" in page
     assert "Table 3" in page  # among what is missing
-    assert "<td>5.00</td>" in page  # of the rounds: eight half hours, two at a time, at 2.5 an hour
+    assert "<td>7.50</td>" in page  # of the rounds: twelve half hours, two at a time, at 2.5 an hour
     text = (tmp_path / "report" / "reproduction.md").read_text(encoding="utf-8")
     assert f"| {FIRST} | holds |" in text
     again = tmp_path / "again"
@@ -151,6 +152,18 @@ def test_the_page_opens_in_chromium_without_errors(chromium: Any, whole: Path, t
     assert len(sizes) == 5
     assert all(complete and width > 100 and height > 100 for complete, width, height in sizes)
     assert tables >= 9
+
+
+def test_a_variant_of_dcrl_has_its_own_row_against_the_start_and_the_control() -> None:
+    lines = [training("start", 0, 80.0, "rl")]
+    for row, gain in (("dcrl", 1.0), ("scst", 0.2), ("ml", 0.5), ("dcrl-k32", 1.5)):
+        lines += [training(row, seed, 80 + gain + seed / 10, "rl") for seed in (1, 2)]
+    report = rl_table(lines)
+    names = [row[0] for row in report.rows]
+    assert names == ["ML, the start", "DCRL", "SCST", "continued ML", "DCRL, k32", "DCRL − SCST",
+                     "DCRL − continued ML", "DCRL, k32 − continued ML"]  # fmt: skip
+    assert report.data["dcrl-k32"]["delta_f1"] == pytest.approx(1.65)
+    assert report.data["dcrl_k32_minus_ml"]["delta_f1"] == pytest.approx(1.0)
 
 
 def test_lines_are_kept_once_and_a_cut_one_is_left_out(tmp_path: Path) -> None:

@@ -18,12 +18,15 @@ from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import predict
+from rmreader.readers.folder import update
 from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.evaluate import evaluate
 from rmreader.reading.running.engines import Pair
+from rmreader.reading.running.once import Once
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
 from rmreader.studies.attention import open_network
-from rmreader.studies.readers import Once, answers, load, predictions
+from rmreader.studies.readers import answers, load, predictions
 from rmreader.studies.scores import study_adversarial, study_squad
 from rmreader.text.tokens import tokenize
 
@@ -93,6 +96,19 @@ def test_study_squad_and_evaluate_print_the_same_scores(tiny: Any, folders: list
         json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in ("p.json", "long-ensemble.json")
     )
     assert predicted == studied
+
+
+def test_a_reader_that_may_say_nothing_answers_where_every_question_has_an_answer(
+    tiny: Any, make_reader: Callable[..., Path]
+) -> None:
+    folder = make_reader(8, "network.no_answer=true")
+    update(folder, no_answer={"scale": 0.001, "shift": 9.0, "threshold": 0.5})  # it doubts everything
+    dataset = read_squad(tiny.dev)
+    assert not any(found for _, found in load(folder).predict(dataset))
+    found = study_squad(tiny.dev, [str(folder)]).data["dev"][str(folder)]
+    judged = evaluate(load(folder), dataset).score
+    assert (found["exact_match"], found["f1"]) == (judged.exact_match, judged.f1)
+    assert found["f1"] > 0
 
 
 def test_an_engine_that_remembers_reads_everything_once_and_in_order(tiny: Any, folders: list[str]) -> None:

@@ -15,12 +15,14 @@ from rmreader.config import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
+from rmreader.learning.log import curve, finished
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.trainer import train
+from rmreader.scoring.groups import unpack
 from rmreader.studies import paper, plots
 from rmreader.studies.attention import open_network
 from rmreader.studies.kept import read
-from rmreader.studies.runs import Job, curve, finished, train_all
+from rmreader.studies.runs import Job, claim, train_all
 from rmreader.studies.scores import study_adversarial
 from rmreader.studies.trainings import choose
 
@@ -218,16 +220,50 @@ def test_a_stopped_study_has_kept_what_was_finished(
         return train_members(*words, ended=stop, **more)
 
     monkeypatch.setattr("rmreader.studies.runs.train_members", stopped)
-    members = [Member("full-seed-1", ("training.seed=1",)), Member("full-seed-2", ("training.epochs=9999",))]
-    about = {"study": "ablation", "setting": "x"}
+    members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/full-seed-2", ("training.epochs=9999",))]
     keep = tmp_path / "lines.jsonl"
-    job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, about=about, attacks={"addsent": tiny.dev})
+    job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, attacks={"addsent": tiny.dev})
+    job = claim(job, "ablation", {"ml": load_recipe(recipe_file)})
     with pytest.raises(KeyboardInterrupt):
-        train_all(job, "ml", load_recipe(recipe_file), members)
+        train_all(job, load_recipe(recipe_file), members)
     (line,) = read(keep)
     assert (line["row"], line["seed"]) == ("full", 1)
-    assert "addsent" not in line  # that can wait
+    assert len(unpack(line["each"])) == line["dev"]["total"]
+    assert "addsent" in line  # both answered at the training's own end
     assert (tmp_path / "ml" / "full-seed-2" / "last").is_dir()  # it wrote a checkpoint to continue from
+
+
+def test_what_another_machine_trained_is_not_trained_again(
+    ablation: tuple[list[str], Path], tiny: Any, tmp_path: Path
+) -> None:
+    words, keep = [*ablation[0], "--rows", "3,4"], tmp_path / "ablation.jsonl"
+    assert CliRunner().invoke(app, [*words, "--keep", str(keep)]).exit_code == 0
+    (lines, kept), elsewhere = (read(keep), keep.read_bytes()), str(tmp_path / "elsewhere")
+    words = [*words, "--keep", str(keep), "--out", elsewhere]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert (stamps(Path(elsewhere)), keep.read_bytes()) == ({}, kept)
+    assert "(4) − DCRL, + SCST" in done.stdout
+    for line in lines:
+        f1 = unpack(line["each"]) / 255  # a byte for each question
+        assert 100 * f1.mean() == pytest.approx(line["dev"]["f1"], abs=0.2)
+        assert len(f1) == line["dev"]["total"]
+    (asked,) = read(tmp_path / "questions.jsonl")
+    assert len(unpack(asked["question"])) == len(unpack(asked["passage"])) == lines[0]["dev"]["total"]
+    keep.write_text("".join(json.dumps(line) + "\n" for line in lines if line["row"] != "scst-full"))
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    made = sorted(str(Path(folder).relative_to(elsewhere)) for folder in stamps(Path(elsewhere)))
+    assert made == ["ml/full-seed-1", "second/scst-full-seed-1"]  # and what it starts from
+
+
+def test_a_study_stops_in_time_and_says_what_is_left(tiny: Any, recipe_file: Path, tmp_path: Path) -> None:
+    words = ["study", "ablation", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--rows", "0"]
+    words += ["--out", str(tmp_path), "--seeds", "1", "--device", "cpu", "training.epochs=9999", "--minutes", "0.01"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    for name in ("ml/full-seed-1", "second/dcrl-full-seed-1"):
+        assert f"{name}: it stopped before its end; give the command again" in done.stderr
 
 
 def test_rows_are_chosen_by_number() -> None:
@@ -277,9 +313,9 @@ def test_a_training_that_fails_says_why_and_the_finished_ones_count(
 ) -> None:
     out = ablation[1]
     recipe = load_recipe(out / "ml" / "recipe.yaml")
-    members = [Member("full-seed-1", ("training.seed=1",)), Member("none", ("inputs.vectors=none.txt",))]
-    runs, problems = train_all(Job(tiny.train, tiny.dev, out, "cpu"), "ml", recipe, members)
-    assert list(runs) == ["full-seed-1"]
+    members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/none", ("inputs.vectors=none.txt",))]
+    runs, problems = train_all(Job(tiny.train, tiny.dev, out, "cpu"), recipe, members)
+    assert list(runs) == ["ml/full-seed-1"]
     (problem,) = problems
     assert problem.startswith("ml/none: ")
     assert "none.txt" in problem
@@ -300,7 +336,7 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
 def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     tiny: Any, recipe_file: Path, adversarial_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:])
+    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:4])
     words = ["study", "all", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--rows", "1"]
     words += ["--addsent", str(adversarial_file), "--addonesent", str(adversarial_file), "--out", str(tmp_path)]
     words += ["--seeds", "1", "--second", "training.epochs=1", "--device", "cpu", "--json"]
@@ -309,10 +345,10 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     found = json.loads(done.stdout)
     assert len(found) == 5
     assert all(claim["verdict"] == "cannot be told" for claim in found.values())  # one seed tells nothing
-    names = ["ablation", "adversarial", "attention", "rl", "rounds", "squad"]
+    names = ["ablation", "adversarial", "attention", "breakdown", "questions", "rl", "rounds", "squad"]
     assert sorted(path.stem for path in (tmp_path / "log").iterdir()) == names
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "What is missing" not in page
+    assert "What is not measured yet" not in page
     before, lines = stamps(tmp_path), {path: read(path) for path in (tmp_path / "log").iterdir()}
     assert len(before) == 4 + 2 + 3
     done = CliRunner().invoke(app, words)
@@ -325,7 +361,7 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
 def test_rounds_are_trained_in_every_architecture_there_is_a_setting_for(
     tiny: Any, recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:])
+    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:4])
     words = ["study", "rounds", str(recipe_file), "--train", str(tiny.train), "--dev", str(tiny.dev), "--device", "cpu"]
     done = CliRunner().invoke(
         app, [*words, "--out", str(tmp_path), "--seeds", "1", "--keep", str(tmp_path / "k.jsonl")]

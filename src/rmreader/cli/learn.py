@@ -10,6 +10,7 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, table
+from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.config import Recipe
@@ -55,6 +56,10 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
     curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")] = False,
+    predict: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="Answer these questions too at the end, into predictions/NAME.json."),
+    ] = None,
     parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process of `rmreader members` that starts this one
     json: Json = False,
 ) -> None:
@@ -68,7 +73,11 @@ def train(
     settings = load_recipe(recipe, overrides or ())
     from rmreader.learning.trainer import train as run
 
-    result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve)
+    files = {name: Path(path) for name, _, path in (word.partition("=") for word in predict or ())}
+    for name, path in files.items():
+        if not path.is_file():
+            raise UserError(f"--predict {name}: write it as NAME=FILE, a SQuAD-format file; {path} is none.")
+    result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve, predict=files)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
     if json:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,22 +19,21 @@ from rmreader.cli.output import Json, emit_json, note, table
 
 if TYPE_CHECKING:
     from rmreader.studies.report import Report
+    from rmreader.studies.runs import Job
+else:
+    Report = Job = object  # a command's signature is read when it is made; the studies are loaded when one runs
 
 study = typer.Typer(no_args_is_help=True, help="The paper's tables and figures, ours beside the paper's.")
 app.add_typer(study, name="study")
 
-Train = Annotated[Path, typer.Option(help="Training questions, a SQuAD-format file.")]
 Dev = Annotated[Path, typer.Option(help="Questions to report scores on; nothing is chosen by them.")]
-Out = Annotated[
-    Path, typer.Option(help="Folder for trainings, table and drawings; a study that stopped continues in it.")
-]
-Results = Annotated[Path | None, typer.Option("--out", help="Folder to write the table and its data to.")]
+Data = Annotated[Path, typer.Option(help="Questions, a SQuAD-format file; no temperature was fitted on them.")]
+Out = Annotated[Path, typer.Option(help="Folder for trainings, tables and drawings; the same command continues.")]
+Results = Annotated[Path | None, typer.Option("--out", help="Folder for the table, its data and drawings.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; the GPU by default, where there is one.")]
 Engine = Annotated[
     str | None, typer.Option("--device", help="Read in torch on cpu, cuda, cuda:1 …; else as `evaluate` does.")
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="Trainings of each kind, seeds 1, 2, 3 …")]
-AtOnce = Annotated[int, typer.Option(min=0, help="Trainings side by side; 0 is all of them.")]
 Keep = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Keep what was measured as lines of this file, for `study all`.")
 ]
@@ -37,221 +42,229 @@ Second = Annotated[
 ]
 Rows = Annotated[str, typer.Option(help="Rows of Table 4, as 1,5,9; all without it. Row 0 is always there.")]
 AddSent = Annotated[Path | None, typer.Option(help="The AddSent file, to score every reader on as well.")]
-AddOneSent = Annotated[Path | None, typer.Option(help="The AddOneSent file, likewise.")]
 Models = Annotated[
     list[str], typer.Argument(metavar="MODEL...", help="Readers, by name or folder (or a run's folder).")
 ]
+Readers = list[str] | None
 
 
-@study.command()
-def rl(
-    init: Annotated[Path, typer.Option(help="What to start from: a reader folder, a run, or a checkpoint of one.")],
-    train: Train,
-    dev: Dev,
+class Asked(NamedTuple):
+    """What every study that asks readers is given."""
+
+    models: list[str]
+    out: Path | None
+    device: str | None
+    keep: Path | None
+
+
+def _readers(models: Models, out: Results = None, device: Engine = None, keep: Keep = None) -> Asked:
+    return Asked(models, out, device, keep)
+
+
+def _attentions(out: Results = None, device: Device = None, keep: Keep = None) -> Asked:
+    return Asked([], out, device, keep)
+
+
+def _job(
     out: Out,
-    words: Words = None,
-    seeds: Seeds = 3,
-    at_once: AtOnce = 4,
+    train: Annotated[Path | None, typer.Option(help="Training questions, a SQuAD-format file.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Questions to report on; nothing is chosen by them.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each kind, seeds 1, 2, 3 …")] = 3,
+    at_once: Annotated[int, typer.Option(min=0, help="Trainings side by side; 0 is all of them.")] = 4,
     device: Device = None,
+    addsent: AddSent = None,
+    addonesent: Annotated[Path | None, typer.Option(help="The AddOneSent file, likewise.")] = None,
     keep: Keep = None,
-    json: Json = False,
-) -> None:
+    minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many minutes, with checkpoints.")] = 0.0,
+) -> Job:
+    """The options of every study that trains."""
+    from rmreader.studies.runs import Job
+
+    attacks = {name: path for name, path in (("addsent", addsent), ("addonesent", addonesent)) if path is not None}
+    until = time.monotonic() + 60 * minutes if minutes else math.inf
+    return Job(train or Path(), dev or Path(), out, device, at_once, seeds, keep=keep, attacks=attacks, until=until)
+
+
+def _command(shared: Callable[..., Any], name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A command of the options that ``shared`` makes its first argument of, and of its own; its reports are shown."""
+
+    def make(command: Callable[..., Any]) -> Callable[..., Any]:
+        first, own = (
+            [one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(of, eval_str=True).parameters.values()]
+            for of in (shared, command)
+        )
+
+        @wraps(command)
+        def run(json: bool, **words: Any) -> None:
+            given = {one.name: words.pop(one.name) for one in first}
+            if shared is _job and None in (given["train"], given["dev"]) and not words.get("kept"):
+                raise typer.BadParameter("give --train and --dev (or, to `study all`, --from FOLDER with kept lines).")
+            made = command(shared(**given), **words)
+            keep = given["keep"] if shared is _readers else None  # the others keep what they measure themselves
+            _show(made if isinstance(made, list) else [made], given["out"], json, keep)
+
+        asks_json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+        options = [*first, *own[1:], asks_json]
+        run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in options}
+        return study.command(name)(run)
+
+    return make
+
+
+@_command(_job)
+def rl(
+    job: Job,
+    init: Annotated[str, typer.Option(help="What to start from: a reader, a run, or a checkpoint of one.")],
+    words: Words = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(metavar="NAME:KEY=VALUE,…", help="A variant of DCRL; may be given again.")
+    ] = None,
+) -> Report:
     """DCRL, SCST and more maximum likelihood from one network: table, curves, and where readers disagree (Figure 5).
 
     Without a RECIPE the starting network's own is taken, with the second stage's rate and schedule.
     """
-    from rmreader.studies.runs import Job
     from rmreader.studies.trainings import study_rl
 
-    recipe, overrides = split_words(words)
-    job = Job(train, dev, out, device, at_once, curve=True, keep=keep)
-    _show(study_rl(init, recipe, overrides, job, seeds), out, json)
+    return study_rl(init, *split_words(words), replace(job, curve=True), vary or ())
 
 
-@study.command()
+@_command(_job)
 def ablation(
-    train: Train,
-    dev: Dev,
-    out: Out,
+    job: Job,
     words: Words = None,
-    seeds: Seeds = 3,
     rows: Rows = "",
-    ml_only: Annotated[
-        bool, typer.Option("--ml-only", help="Compare after maximum likelihood alone: cheaper.")
-    ] = False,
+    ml_only: Annotated[bool, typer.Option("--ml-only", help="Compare after maximum likelihood alone.")] = False,
     second: Second = None,
-    at_once: AtOnce = 4,
-    device: Device = None,
-    addsent: AddSent = None,
-    addonesent: AddOneSent = None,
-    keep: Keep = None,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Table 4: the twelve ablations, each trained in the paper's two stages."""
-    from rmreader.studies.runs import Job
+    from rmreader.studies.trainings import choose, study_ablation
+
+    name = "ablation-ml" if ml_only else "ablation"
+    return study_ablation(recipe_of(words), job, choose(rows, ml_only), name, second or ())
+
+
+@_command(_job)
+def rounds(job: Job, words: Words = None) -> Report:
+    """Table 1: alignment in one round, in several without memory and with it, each trained by maximum likelihood."""
+    from rmreader.studies import paper
     from rmreader.studies.trainings import study_ablation
 
-    job = Job(train, dev, out, device, at_once, keep=keep, attacks=_attacks(addsent, addonesent))
-    _show(study_ablation(recipe_of(words), job, seeds, rows, ml_only, second or ()), out, json)
+    return study_ablation(recipe_of(words), job, paper.ROUNDS, "rounds")
 
 
-@study.command()
-def rounds(
-    train: Train,
-    dev: Dev,
-    out: Out,
-    words: Words = None,
-    seeds: Seeds = 3,
-    at_once: AtOnce = 4,
-    device: Device = None,
-    keep: Keep = None,
-    json: Json = False,
-) -> None:
-    """Table 1: alignment in one round, in several without memory and with it, each trained by maximum likelihood."""
-    from rmreader.studies.runs import Job
-    from rmreader.studies.trainings import study_rounds
-
-    _show(study_rounds(recipe_of(words), Job(train, dev, out, device, at_once, keep=keep), seeds), out, json)
-
-
-@study.command()
-def squad(
-    models: Models, dev: Dev, out: Results = None, device: Engine = None, keep: Keep = None, json: Json = False
-) -> None:
+@_command(_readers)
+def squad(asked: Asked, dev: Dev) -> Report:
     """Table 2: exact match and F1 on SQuAD dev, of readers alone and as an ensemble."""
     from rmreader.studies.scores import study_squad
 
-    _show(study_squad(dev, models, device, out), out, json, keep)
+    return study_squad(dev, asked.models, asked.device, asked.out)
 
 
-@study.command()
+@_command(_readers)
 def adversarial(
-    models: Models,
+    asked: Asked,
     addsent: Annotated[Path, typer.Option(help="The AddSent file.")],
     addonesent: Annotated[Path, typer.Option(help="The AddOneSent file.")],
-    out: Results = None,
-    device: Engine = None,
-    keep: Keep = None,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Table 3: AddSent and AddOneSent, of readers alone and as an ensemble."""
     from rmreader.studies.scores import study_adversarial
 
-    _show(study_adversarial(addsent, addonesent, models, device, out), out, json, keep)
+    return study_adversarial(addsent, addonesent, asked.models, asked.device, asked.out)
 
 
-@study.command()
+@_command(_readers)
+def breakdown(asked: Asked, dev: Dev, addsent: AddSent = None) -> list[Report]:
+    """F1 by type of question and lengths, beside attacked twins, and examples of what no reader gets right."""
+    from rmreader.studies.breakdown import study_breakdown
+
+    return study_breakdown(asked.models, dev, addsent, asked.device, asked.out)
+
+
+@_command(_readers)
+def calibration(asked: Asked, data: Data) -> Report:
+    """How far confidences are from the truth, before and after the temperature, with reliability plots."""
+    from rmreader.studies.calibration import study_calibration
+
+    return study_calibration(asked.models, data, asked.out, asked.device)
+
+
+@_command(_attentions)
 def attention(
-    data: Annotated[Path, typer.Option(help="Questions, a SQuAD-format file.")],
-    without: Annotated[
-        list[str] | None, typer.Option(metavar="MODEL", help="A reader without reattention; may be given again.")
-    ] = None,
-    with_: Annotated[
-        list[str] | None, typer.Option("--with", metavar="MODEL", help="A reader with reattention; may be given again.")
-    ] = None,
+    asked: Asked,
+    data: Data,
+    without: Annotated[Readers, typer.Option(metavar="MODEL", help="Without reattention; may be given again.")] = None,
+    with_: Annotated[Readers, typer.Option("--with", metavar="MODEL", help="With it; may be given again.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Only the first so many questions; 0 is all of them.")] = 0,
-    out: Results = None,
-    device: Device = None,
-    keep: Keep = None,
-    json: Json = False,
-) -> None:
+    ensembles: Annotated[int, typer.Option(min=1, help="Divide each list into so many ensembles.")] = 1,
+) -> Report:
     """Table 5: redundancy and deficiency of the attentions, as KL divergences, without and with reattention."""
     if not without and not with_:
         raise typer.BadParameter("give readers: --without MODEL, --with MODEL, or both, each once or more.")
     from rmreader.learning.setup import pick_device
     from rmreader.studies.attention import study_attention
 
-    _show(study_attention(data, without or (), with_ or (), pick_device(device), limit, keep), out, json)
+    device = pick_device(asked.device)
+    return study_attention(data, without or (), with_ or (), device, limit, asked.keep, ensembles)
 
 
-@study.command()
-def calibration(
-    models: Models,
-    data: Annotated[Path, typer.Option(help="Questions that no temperature was fitted on, a SQuAD-format file.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the table and each reader's reliability plot.")] = None,
-    json: Json = False,
-) -> None:
-    """How far confidences are from the truth, before and after the temperature, with reliability plots."""
-    from rmreader.studies.calibration import study_calibration
-
-    _show(study_calibration(models, data, out), out, json)
+def _figure(out: Out, device: Engine = None) -> tuple[Path, str | None]:
+    return out, device
 
 
-@study.command()
+@_command(_figure)
 def figure(
-    out: Annotated[Path, typer.Option(help="Folder for the page and its drawings.")],
+    place: Any,
     question: Annotated[str, typer.Option(help="What is asked; a sample without it.")] = "",
     passage: Annotated[Path | None, typer.Option(help="File with the passage (UTF-8); a sample without it.")] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A reader, by name or folder.")] = "small",
-    device: Engine = None,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Figures 2 and 4: the attentions of every round for one question, and how reattention moved them, as a page."""
     if bool(question) != (passage is not None):
         raise typer.BadParameter("give both --question and --passage, or neither for a sample.")
     from rmreader.shelf.passages import read_passage
     from rmreader.studies.figure import sample, study_figure
 
-    texts = (question, read_passage(passage)) if passage else sample()
-    _show(study_figure(*texts, model, out, device), out, json)
+    return study_figure(*((question, read_passage(passage)) if passage else sample()), model, *place)
 
 
-@study.command(name="all")
+@_command(_job, "all")
 def everything(
-    out: Annotated[Path, typer.Option(help="Folder for the page and, without --from, for all trainings.")],
+    job: Job,
     words: Words = None,
     kept: Annotated[
         Path | None, typer.Option("--from", help="Make the page from the lines kept in this folder; train nothing.")
     ] = None,
-    train: Annotated[Path | None, typer.Option(help="Training questions, to run every study first.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,
-    addsent: AddSent = None,
-    addonesent: AddOneSent = None,
-    seeds: Seeds = 3,
     rows: Rows = "",
     second: Second = None,
-    at_once: AtOnce = 4,
-    device: Device = None,
     price: Annotated[float, typer.Option(min=0.0, help="Price of the device per hour, to print the cost.")] = 0.0,
-    json: Json = False,
-) -> None:
+) -> Report:
     """All tables, drawings and verdicts as one page: from kept lines (--from), or after running every study."""
     from rmreader.studies.whole import build, study_all
 
-    problems: list[str] = []
-    if kept is None:
-        if train is None or dev is None:
-            raise typer.BadParameter("give --from FOLDER with kept lines, or --train and --dev to run every study.")
-        from rmreader.studies.runs import Job
-
-        job = Job(train, dev, out, device, at_once, attacks=_attacks(addsent, addonesent))
-        problems = study_all(recipe_of(words), job, seeds, rows, second or ())
-    report = build(kept or out / "log", out, price)
-    report.problems.extend(problems)
-    _show(report, out, json)
+    problems = [] if kept else study_all(recipe_of(words), job, rows, second or ())
+    return replace(build(kept or job.out / "log", job.out, price), problems=problems)
 
 
-def _attacks(addsent: Path | None, addonesent: Path | None) -> dict[str, Path]:
-    """The adversarial files that were given, by name."""
-    return {name: path for name, path in (("addsent", addsent), ("addonesent", addonesent)) if path is not None}
-
-
-def _show(report: Report, out: Path | None, json: bool, keep: Path | None = None) -> None:
-    """Print a report, write its files, keep it where asked; status 1 where something went wrong on the way."""
+def _show(reports: list[Report], out: Path | None, json: bool, keep: Path | None) -> None:
+    """Print reports, write their files, keep them where asked; status 1 where something went wrong on the way."""
     from rmreader.studies.kept import keep_report
     from rmreader.studies.report import save
 
-    written = save(report, out) if out else []
-    keep_report(keep, report)
+    written = [path for report in reports for path in (save(report, out) if out else [])]
+    for report in reports:
+        keep_report(keep, report)
+        if not json:
+            table(report.rows, report.header, report.title)
+            for remark in report.notes:
+                typer.echo(remark)
     if json:
-        emit_json(report.data)
-    else:
-        table(report.rows, report.header, report.title)
-        for remark in report.notes:
-            typer.echo(remark)
+        emit_json(reports[0].data if len(reports) == 1 else {report.name: report.data for report in reports})
     for path in written:
         note(str(path))
-    for problem in report.problems:
+    problems = [problem for report in reports for problem in report.problems]
+    for problem in problems:
         note(f"failed: {problem}")
-    if report.problems:
+    if problems:
         raise typer.Exit(1)

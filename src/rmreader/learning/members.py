@@ -9,6 +9,7 @@ folder, log and checkpoints of its own; this file starts them, watches their log
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class Member:
     """Name of its folder."""
     overrides: tuple[str, ...]
     """What distinguishes it, as ``training.seed=2``."""
+    after: str = ""
+    """The member that must have come to its end before this one begins, which starts from its reader."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,14 @@ def train_members(
     resume: bool = False,
     share: int = 0,
     ended: Callable[[Outcome], None] = lambda outcome: None,
+    until: float = math.inf,
 ) -> list[Outcome]:
     """Train every member into ``out/NAME``, at most ``at_once`` side by side (0: all), and say how each ended.
 
     Each has at most ``share`` % of the GPU (0: as suits their number); one that finds its share faulty begins again on
     the whole. ``options`` are the words of ``rmreader train`` that all members share: overrides, --train, --dev.
-    ``ended`` is called with each outcome as soon as it is known.
+    ``ended`` is called with each outcome as soon as it is known. At ``until``, by the monotonic clock, all that run
+    stop with a checkpoint and no other begins.
     """
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
@@ -111,10 +116,12 @@ def train_members(
     share = share or (_SHARE if min(at_once or len(members), len(members)) >= _MANY else 100)
     with _mps(), _terminated_like_interrupted(), _view(recipe, members, out) as show:
         try:
-            while waiting or running:
-                while waiting and (not at_once or len(running) < at_once):
-                    member = waiting.pop(0)
+            while True:
+                while (not at_once or len(running) < at_once) and (member := _ready(waiting, running, done)):
+                    waiting.remove(member)
                     running[member.name] = _Process(member, words, out / member.name, resume, share)
+                if not running or time.monotonic() > until:
+                    break
                 time.sleep(0.5)
                 for process in list(running.values()):
                     if process.popen.poll() == ShareError.status and process.share < 100:
@@ -124,14 +131,19 @@ def train_members(
                         del running[process.member.name]
                         ended(done[-1])
                 show(running, done)
-        except BaseException:
+        finally:
             for process in running.values():  # each finishes its step, writes a checkpoint and leaves
                 process.popen.send_signal(signal.SIGTERM)
             for process in running.values():
                 process.popen.wait()
-            raise
     order = {member.name: place for place, member in enumerate(members)}
     return sorted(done, key=lambda outcome: order[outcome.name])
+
+
+def _ready(waiting: Sequence[Member], running: Mapping[str, Any], done: Sequence[Outcome]) -> Member | None:
+    """The first member that waits for no other; one whose start failed never begins."""
+    missing = {member.name for member in waiting} | running.keys() | {one.name for one in done if one.status}
+    return next((member for member in waiting if member.after not in missing), None)
 
 
 class _Process:

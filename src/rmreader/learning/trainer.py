@@ -11,7 +11,7 @@ import datetime
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,13 @@ from torch import Tensor
 from rmreader.config import Recipe
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
+from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.files import read_manifest, write_whole
 from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.evaluate import Scores, criterion, evaluate
+from rmreader.learning.evaluate import predict as answer_all
+from rmreader.learning.feed import Feed
 from rmreader.learning.log import Log, Show, live, read_log, rewind, say
 from rmreader.learning.outfolder import Stop, alone, find_init, stop_on_signals
 from rmreader.learning.schedule import Selection, judge, rate_at
@@ -101,11 +104,13 @@ def train(
     tensorboard: bool = False,
     curve: bool = False,
     cache_dir: str | Path | None = None,
+    predict: Mapping[str, Path] | None = None,
 ) -> TrainResult:
     """Train a reader by a recipe into the folder ``out``; see docs/training.md.
 
     Everything that is chosen is chosen on held-out articles of the training file. The dev file is only reported on: at
-    the end, and with ``curve`` at every evaluation too.
+    the end, and with ``curve`` at every evaluation too. What the reader answers to the questions of the ``predict``
+    files, by name, is written to ``predictions/NAME.json``.
     """
     data = Path(train_path), Path(dev_path) if dev_path else None
     with alone(Path(out)):
@@ -114,7 +119,19 @@ def train(
             result = Run(setup, tensorboard, curve).go(stop)
         if result.finished:
             calibrate_best(setup)
+            for name, path in (predict or {}).items():
+                _answer(setup, path, Path(out) / "predictions" / f"{name}.json", cache_dir)
         return result
+
+
+def _answer(setup: Setup, questions: Path, out: Path, cache_dir: str | Path | None) -> None:
+    """The kept reader's answers by id, in the official format; here, where device and inputs are at hand."""
+    if not out.exists():
+        network, lexicon, recipe = readerfolder.load_network(setup.out / "best", setup.device)
+        encoded = encode_file(questions, cache_dir)
+        feed = Feed(encoded, lexicon, setup.device, text_inputs=setup.text_inputs)
+        texts = answer_all(network, feed, recipe.decoding.max_length).texts
+        write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())
 
 
 def calibrate_best(setup: Setup) -> None:

@@ -19,7 +19,7 @@ from rmreader.model.lstm import BiLSTM
 
 @dataclass(frozen=True)
 class Round:
-    """The attentions of one block."""
+    """The attentions of one block; 0 everywhere where it does not align so."""
 
     E: Tensor  # [B, n, m]: question rows, context columns; unnormalised
     whole_B: Tensor  # [B, m, m]; unnormalised, and with its diagonal: taken out where it is read, that costs nothing
@@ -39,11 +39,13 @@ class AligningBlock(nn.Module):
         super().__init__()
         size = 2 * config.hidden
         last = index == config.blocks - 1
-        self.diagonal = config.diagonal
-        self.similarity_E = Similarity(size, config.attention)
-        self.fusion_H = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
-        self.similarity_B = Similarity(size, config.attention)
-        self.fusion_Z = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
+        self.diagonal, self.aligned = config.diagonal, config.align
+        if self.aligned != "self":
+            self.similarity_E = Similarity(size, config.attention)
+            self.fusion_H = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
+        if self.aligned != "interactive":
+            self.similarity_B = Similarity(size, config.attention)
+            self.fusion_Z = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
         self.evidence = BiLSTM((index + 1) * size if last else size, config.hidden, config.lstm, config.dropout)
         self.drop = VariationalDropout(config.dropout)
         self.reattention = config.reattention and index > 0
@@ -70,13 +72,19 @@ class AligningBlock(nn.Module):
         past_A: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The two alignments, all of the block but its BiLSTM -> Z, E, B with its diagonal, A."""
-        u, v = self.drop(U), self.drop(V)
-        E: Tensor = self.similarity_E(v, u)  # Eq. 1
-        if self.reattention and past_E is not None and past_A is not None:
-            E = E + self.gamma_E * overlap(past_E, past_A, context)  # Eq. 4
-        attended = attend(column_attention(E, question), v)  # ṽ_j = V·softmax(E_:j)
-        H: Tensor = self.fusion_H(U, attended)
+        if self.aligned == "self":
+            H, E = U, U.new_zeros(len(U), V.shape[1], U.shape[1])
+        else:
+            u, v = self.drop(U), self.drop(V)
+            E = self.similarity_E(v, u)  # Eq. 1
+            if self.reattention and past_E is not None and past_A is not None:
+                E = E + self.gamma_E * overlap(past_E, past_A, context)  # Eq. 4
+            attended = attend(column_attention(E, question), v)  # ṽ_j = V·softmax(E_:j)
+            H = self.fusion_H(U, attended)
 
+        if self.aligned == "interactive":
+            nothing = U.new_zeros(len(U), U.shape[1], U.shape[1])
+            return H, E, nothing, nothing
         h = self.drop(H)
         B: Tensor = self.similarity_B(h, h)
         if self.reattention and past_B is not None and past_A is not None:

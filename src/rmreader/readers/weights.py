@@ -42,7 +42,8 @@ def network_shapes(recipe: Recipe, lexicon: Lexicon, extras: Shape) -> Shapes:
     shapes |= _lstm("encoder.lstm", width, config.hidden)
     for index in range(config.blocks):
         block, last = f"aligner.blocks.{index}", index == config.blocks - 1
-        for half, similarity in (("H", "E"), ("Z", "B")):
+        halves = {"self": ("H", "E"), "interactive": ("Z", "B")}  # by what a network without them aligns
+        for half, similarity in (pair for align, pair in halves.items() if align != config.align):
             if config.attention == "relu":
                 shapes[f"{block}.similarity_{similarity}.weight"] = (2, size, size)
             shapes |= _fusion(f"{block}.fusion_{half}", size, config)

@@ -37,23 +37,28 @@ def score_adversarial(dataset: Dataset, predictions: Mapping[str, str]) -> Adver
     The unattacked row counts only for an original that has no variant. Among equally low variants the first in the
     file gives the exact match, as in the authors' script.
     """
-    clean: dict[str, tuple[float, float]] = {}
-    worst: dict[str, tuple[float, float]] = {}
-    missing = clean_missing = 0
-    for _, question in dataset.questions():
-        row, root, absent = score_question(question, predictions), original(question.id), question.id not in predictions
-        missing += absent
-        if question.id == root:
-            clean[root] = row
-            clean_missing += absent
-        elif root not in worst or row[1] < worst[root][1]:
-            worst[root] = row
+    clean, worst = twins(dataset, predictions)
     if not clean and not worst:
         raise UserError(f"{dataset.file or 'the data set'}: it holds no question to score{why_none(dataset.problems)}.")
+    absent = [question.id for _, question in dataset.questions() if question.id not in predictions]
     counted = clean | worst
-    return AdversarialScore(
-        *_percent(counted), len(counted), missing, len(worst), Score(*_percent(clean), len(clean), clean_missing)
-    )
+    unattacked = Score(*_percent(clean), len(clean), sum(id in clean for id in absent))
+    return AdversarialScore(*_percent(counted), len(counted), len(absent), len(worst), unattacked)
+
+
+def twins(
+    dataset: Dataset, predictions: Mapping[str, str]
+) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+    """Exact match and F1 of each original as it is, and at the worst of its variants where it has any."""
+    clean: dict[str, tuple[float, float]] = {}
+    worst: dict[str, tuple[float, float]] = {}
+    for _, question in dataset.questions():
+        row, root = score_question(question, predictions), original(question.id)
+        if question.id == root:
+            clean[root] = row
+        elif root not in worst or row[1] < worst[root][1]:
+            worst[root] = row
+    return clean, worst
 
 
 def _percent(rows: Mapping[str, tuple[float, float]]) -> tuple[float, float]:

@@ -24,9 +24,9 @@ from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.scoring.attention import deficiency, redundancy, spread
 from rmreader.studies.kept import Line, commit, keep
-from rmreader.studies.paper import TABLE_5
 from rmreader.studies.readers import reader_folder
-from rmreader.studies.report import DASH, Report, report
+from rmreader.studies.report import Report
+from rmreader.studies.tables import attention_table
 
 Values = dict[str, NDArray[np.float64]]
 """By row of the table: [readers, examples]."""
@@ -39,59 +39,32 @@ def study_attention(
     device: torch.device,
     limit: int = 0,
     keep_to: Path | None = None,
+    ensembles: int = 1,
 ) -> Report:
-    """Table 5 on the questions of a file (the first ``limit`` of them, where given), from two lists of readers."""
+    """Table 5 on the questions of a file (the first ``limit`` of them, where given), from two lists of readers.
+
+    Each list is divided into so many ``ensembles``, each with a line of its own.
+    """
     encoded = encode_file(data)
     if limit:
         encoded = encoded.subset(np.arange(min(limit, len(encoded))))
     if not in_order(encoded, 1):
         raise UserError(f"{data}: has no questions that can be read, to compare attentions on; give other data.")
     setting = f"{data.name} {file_sha256(data)[:10]}, {len(encoded):,} questions"
-    shared = {"kind": "attention", "study": "attention", "setting": setting}
+    shared = {"kind": "attention", "study": "attention", "setting": setting, "questions": len(encoded)}
     lines: list[Line] = []
     for kind, names in (("without", without), ("with", with_)):
-        if names:
-            values, seeds = divergences(names, encoded, device, kind == "with")
+        for some in filter(None, (names[k::ensembles] for k in range(ensembles))):
+            values, seeds = divergences(some, encoded, device, kind == "with")
             rows = {}
             for name, each in values.items():
                 over = spread(each.mean(axis=0))  # over questions, each the mean of its readers
                 rows[name] = {"mean": over.mean, "deviation": over.deviation, "readers": each.mean(axis=1).tolist()}
-            about = {**shared, "row": kind, "readers": [_label(name) for name in names], "seeds": seeds}
-            lines.append({**about, "commit": commit(), "questions": len(encoded), "rows": rows})
+            labels = ["/".join([part for part in Path(name).parts if part != "best"][-2:]) for name in some]
+            about = {"row": kind, "readers": labels, "seeds": seeds, "commit": commit()}  # no place on this machine
+            lines.append({**shared, **about, "rows": rows})
     keep(keep_to, lines)
     return attention_table(lines)
-
-
-def _label(name: str) -> str:
-    """A reader without the place of its folder on this machine."""
-    parts = [part for part in Path(name).parts if part != "best"]
-    return "/".join(parts[-2:])
-
-
-def attention_table(lines: Sequence[Line]) -> Report:
-    """The table from kept lines, one for each ensemble; of several of a kind the mean, and their spread."""
-    kinds = {kind: [line for line in lines if line["row"] == kind] for kind in ("without", "with")}
-    names = dict.fromkeys([*TABLE_5, *(name for line in lines for name in line["rows"])])
-    rows: list[tuple[str, ...]] = []
-    data: dict[str, Any] = {
-        "questions": max((line["questions"] for line in lines), default=0),
-        "readers": {kind: [name for line in found for name in line["readers"]] for kind, found in kinds.items()},
-        "rows": {name: {} for name in names},
-    }
-    for name in names:
-        cells = []
-        for kind, found in kinds.items():
-            values = [line["rows"][name] for line in found if name in line["rows"]]
-            cells.append(DASH)
-            if values:
-                mean, deviation = (float(np.mean([one[key] for one in values])) for key in ("mean", "deviation"))
-                apart = f" (ensembles ± {np.std([v['mean'] for v in values], ddof=1):.3f})" if len(values) > 1 else ""
-                cells[-1] = f"{mean:.3f} ± {deviation:.3f}{apart}"
-                readers = [value for one in values for value in one["readers"]]
-                data["rows"][name][kind] = {"mean": mean, "deviation": deviation, "readers": readers}
-        printed = (f"{m:.3f} ± {d:.3f}" for m, d in TABLE_5[name]) if name in TABLE_5 else (DASH, DASH)
-        rows.append((name, *cells, *printed))
-    return report("attention", rows, data, questions=f"{data['questions']:,}")
 
 
 @torch.no_grad()
@@ -100,23 +73,19 @@ def divergences(
 ) -> tuple[Values, list[int]]:
     """Redundancy of each reader, and deficiency of each against the mean of all, on every question; and their seeds."""
     opened = [open_network(name, encoded, device) for name in readers]
+    kind = "with" if reattention else "without"
     for name, (_, _, recipe) in zip(readers, opened, strict=True):
         if recipe.network.reattention != reattention:
-            kind = "with" if reattention else "without"
             raise UserError(f"{name}: listed as a reader {kind} reattention, but its recipe says otherwise; swap it.")
     found: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
-    what = f"attention {'with' if reattention else 'without'} reattention"
-    with progress(what, total=len(encoded), unit="questions") as advance:
+    with progress(f"attention {kind} reattention", total=len(encoded), unit="questions") as advance:
         streams = [feed.batches(in_order(encoded, batch_size)) for _, feed, _ in opened]
         for batches in zip(*streams, strict=True):
             index = batches[0][0]
-            members = [
-                [
-                    (made.E.float().cpu().numpy(), made.B.float().cpu().numpy())
-                    for made in network(feed.fill(batch), keep_attention=True).rounds
-                ]
-                for (network, feed, _), (_, batch) in zip(opened, batches, strict=True)
-            ]
+            members = []
+            for (network, feed, _), (_, batch) in zip(opened, batches, strict=True):
+                rounds = network(feed.fill(batch), keep_attention=True).rounds
+                members.append([[X.float().cpu().numpy() for X in (made.E, made.B)] for made in rounds])
             for name, values in _of_batch(members, encoded.question_lengths[index], encoded.context_lengths[index]):
                 found[name].append(values)
             advance(len(index))
@@ -125,7 +94,7 @@ def divergences(
 
 
 def _of_batch(
-    members: Sequence[Sequence[tuple[Any, Any]]], questions: NDArray[np.int32], contexts: NDArray[np.int32]
+    members: Sequence[Sequence[Sequence[Any]]], questions: NDArray[np.int32], contexts: NDArray[np.int32]
 ) -> list[tuple[str, NDArray[np.float64]]]:
     """(row of the table, [readers, examples]) for one batch; ``members`` hold (E, B) of every round."""
     shared = min(len(rounds) for rounds in members)  # rounds that every reader has

@@ -12,39 +12,36 @@ import numpy as np
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import text_of
 from rmreader.reading.answering.calibrate import questions_of
+from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error, log_loss, reliability
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies import plots
-from rmreader.studies.readers import load, refuse_twice
+from rmreader.studies.readers import everyone
 from rmreader.studies.report import Report, report
 
 
-def study_calibration(models: Sequence[str], data: Path, out: Path | None = None) -> Report:
+def study_calibration(models: Sequence[str], data: Path, out: Path | None = None, device: str | None = None) -> Report:
     """Expected calibration error of each reader on questions that no temperature was fitted on."""
     names = [Path(model).name for model in models]
     labels = names if len(set(names)) == len(names) else [f"{k}-{name}" for k, name in enumerate(names, 1)]
-    rows: list[tuple[str, ...]] = []
-    made = report("calibration", rows, {}, file=data.name)
-    refuse_twice(models)
-    for model, label in zip(models, labels, strict=True):
-        found, confidences = judge(model, data)
-        made.data[model] = found
+    records, found, drawings = [], {}, []
+    for label, (model, reader) in zip(labels, everyone(models, device).items(), strict=False):  # not of the ensemble
+        about, confidences = judge(reader, data)
+        found[model] = about
         for stage in confidences:
-            one = found[stage]
-            errors = one["expected_calibration_error"], one["log_loss"]
-            rows.append((model, f"{stage}, T = {one['temperature']:.3f}", *(f"{error:.4f}" for error in errors),
-                         f"{100 * one['mean_confidence']:.1f} %", f"{found['f1']:.1f}",
-                         f"{one['against_exact_match']:.4f}", f"{found['exact_match']:.1f}"))  # fmt: skip
+            words = {"name": model, "stage": f"{stage}, T = {about[stage]['temperature']:.3f}"}
+            records.append({**about, **about[stage], **words})
         if out:
-            title = f"{label}: {found['questions']:,} questions"
-            made.files.append(plots.reliability(title, found, confidences, out / f"reliability-{label}.png"))
+            title = f"{label}: {about['questions']:,} questions"
+            drawings.append(plots.reliability(title, about, confidences, out / f"reliability-{label}.png"))
+    made = report("calibration", records, found, file=data.name)
+    made.files.extend(drawings)
     return made
 
 
-def judge(model: str, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def judge(reader: Reader, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ask a reader or an ensemble everything in a file: what its confidences are worth, and the
     confidences themselves, at temperature 1 and at its own."""
-    reader = load(model)
     temperatures, rows, scores = {"before": 1.0, "after": reader.temperature}, [], []
     for asked in reader.read(questions_of(data)):
         if asked.confidence is not None:

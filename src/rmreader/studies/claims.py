@@ -91,14 +91,15 @@ def together(parts: Sequence[Part]) -> str:
 
 def claims_table(judged: Mapping[str, Sequence[Part]]) -> Report:
     """Each claim with its verdict, and below it what it rests on."""
-    rows, data = [], {}
+    records: list[dict[str, Any]] = []
+    data: dict[str, Any] = {}
     for claim in WORDS["claims"]:
-        parts = judged[claim["claim"]]
-        rows.append([claim["claim"], together(parts), "", "", "", "", claim["command"]])
-        data[claim["claim"]] = {"verdict": together(parts), "parts": (told := list[dict[str, Any]]())}
+        parts, blank = judged[claim["claim"]], dict.fromkeys(("ours", "paper", "chance", "count"), "")
+        records.append({**blank, "what": claim["claim"], "verdict": together(parts), "log": claim["command"]})
+        told = []
         for what, log, found, papers in parts:
-            said, ours = (verdict(found, papers), found.ours) if found else (DASH, "not measured")
-            chance, count = (found.chance, found.count) if found else (DASH, 0)
-            rows.append([f"· {what}", said, ours, f"{papers:+.2f}", chance, str(count), log])
-            told.append({"what": what, "log": log, "verdict": said, "ours": ours, "chance": chance, "paper": papers})
-    return report("claims", rows, data)
+            about = {"verdict": verdict(found, papers), "ours": found.ours, "chance": found.chance} if found else {}
+            told.append({"what": what, "log": log, "ours": "not measured", "paper": papers, **about})
+            records.append({**told[-1], "what": f"· {what}", "count": found.count if found else 0})
+        data[claim["claim"]] = {"verdict": together(parts), "parts": told}
+    return report("claims", records, data)

@@ -17,6 +17,11 @@ from rmreader.studies.report import text
 MOST = 50
 """Cases of each kind on a page, the largest differences first."""
 NOTHING = Answer("", 0, 0, 0.0, 0.0, "")
+KINDS = {
+    "exact": "exactly right where the other is not",
+    "better": "better F1",
+    "rough": "rough boundary: overlaps a reference without matching one",
+}
 
 
 @dataclass(frozen=True)
@@ -53,40 +58,29 @@ def compare(folders: Sequence[Path], dataset: Dataset, device: str | None = None
 
 def counts(cases: Sequence[Case]) -> dict[str, int]:
     """Who is right where they disagree, and who has a rough boundary: some overlap with a reference, but no match."""
-    pairs = [(case.first_score, case.second_score) for case in cases]
-    return {
-        "total": len(cases),
-        "first_exact": sum(first[0] > second[0] for first, second in pairs),
-        "second_exact": sum(second[0] > first[0] for first, second in pairs),
-        "first_better": sum(case.gap > 0 for case in cases),
-        "second_better": sum(case.gap < 0 for case in cases),
-        "first_rough": sum(first[0] == 0 and first[1] > 0 for first, _ in pairs),
-        "second_rough": sum(second[0] == 0 and second[1] > 0 for _, second in pairs),
-    }
+    found = {"total": len(cases)}
+    for name, sides in (("first", (0, 1)), ("second", (1, 0))):
+        pairs = [[(case.first_score, case.second_score)[side] for side in sides] for case in cases]
+        found[f"{name}_exact"] = sum(own[0] > other[0] for own, other in pairs)
+        found[f"{name}_better"] = sum(own[1] > other[1] for own, other in pairs)
+        found[f"{name}_rough"] = sum(own[0] == 0 and own[1] > 0 for own, _ in pairs)
+    return found
 
 
 def page(title: str, names: tuple[str, str], cases: Sequence[Case], total: int) -> str:
     """The page: how often who is right, then the cases, those with the largest difference first."""
     found, share = counts(cases), 100 * len(cases) / max(1, total)
-    kinds = {
-        "exact": "exactly right where the other is not",
-        "better": "better F1",
-        "rough": "rough boundary: overlaps a reference without matching one",
-    }
-    rows = [(what, f"{found[f'first_{kind}']:,}", f"{found[f'second_{kind}']:,}") for kind, what in kinds.items()]
+    rows = [(what, f"{found[f'first_{kind}']:,}", f"{found[f'second_{kind}']:,}") for kind, what in KINDS.items()]
     body = [f"<p>{len(cases):,} of {total:,} questions ({share:.1f} %) are answered differently.</p>"]
     body.append(report.grid(("", *names), rows))
-    groups = {
-        f"{names[0]} is better": sorted((case for case in cases if case.gap > 0), key=lambda case: -case.gap),
-        f"{names[1]} is better": sorted((case for case in cases if case.gap < 0), key=lambda case: case.gap),
-        "Equally good or bad": [case for case in cases if case.gap == 0],
-    }
-    for heading, group in groups.items():
+    signs = {f"{names[0]} is better": 1, f"{names[1]} is better": -1, "Equally good or bad": 0}
+    for heading, sign in signs.items():
+        group = [case for case in cases if (case.gap > 0) - (case.gap < 0) == sign]
         if group:
             more = f", the first {MOST}" if len(group) > MOST else ""
             body.append(f'<h2>{text(heading)} <span class="soft">({len(group):,}{more})</span></h2>')
-            body += [_article(case, names) for case in group[:MOST]]
-    return report.page(title, "\n".join(body))
+            body += [_article(case, names) for case in sorted(group, key=lambda case: -abs(case.gap))[:MOST]]
+    return report.page(title, body)
 
 
 def _article(case: Case, names: tuple[str, str]) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,18 +37,17 @@ def study_figure(question: str, passage: str, model: str, out: Path, device: str
     if isinstance(reader, Ensemble):
         raise UserError(f"{model}: an ensemble has no attention of its own to draw; give one reader.")
     answer = reader.ask(question, passage)[0]
-    data: dict[str, dict[str, list[list[str]]]] = {"moved": {}}
-    rows: list[list[str]] = []
-    facts = {"question": question, "answer": answer.text}
-    made = report("figure", rows, {**facts, **data}, **facts)
+    records: list[dict[str, Any]] = []
     before, after = passage[: answer.start], passage[answer.end :]
     body = [f'<p>{text(before)}<b class="answer">{text(answer.text)}</b>{text(after)}</p>']
+    drawings = []
     for t, both in enumerate(movements(reader, Pair(question, passage, asked, read)), 1):
         body.append(f"<h2>Round {t}</h2>")
         if both[0].change is not None:
-            pairs = data["moved"][f"E{t}"] = strongest(both[0], asked, read)
-            rows += [[f"E{t}", *pair] for pair in pairs]
-            body.append("<p>The pairs of words that reattention moved most:</p>" + grid(made.header[1:], pairs))
+            pairs = [{"round": f"E{t}", **pair} for pair in strongest(both[0], asked, read)]
+            made, records = report("figure", pairs, {}, question="", answer=""), records + pairs
+            rows = [row[1:] for row in made.rows]
+            body.append("<p>The pairs of words that reattention moved most:</p>" + grid(made.header[1:], rows))
         for letter, one, words in zip("EB", both, (asked, read), strict=True):
             what = "question words" if letter == "E" else "other passage words"
             titles = {
@@ -58,12 +58,14 @@ def study_figure(question: str, passage: str, model: str, out: Path, device: str
             for kind, title in titles.items():
                 if (values := getattr(one, kind)) is not None:
                     drawing = plots.heatmap(values, words, read, title, signed=kind == "change")
-                    made.files.append(out / f"{letter}{t}-{kind}.svg")
-                    write_whole(made.files[-1], drawing)
+                    drawings.append(out / f"{letter}{t}-{kind}.svg")
+                    write_whole(drawings[-1], drawing)
                     body.append(plots.panel(drawing, f"{letter}{t}-{kind}", fits=False))
-    made.files.insert(0, out / "figure.html")
-    write_whole(made.files[0], page(question, "\n".join(body), wide=True).encode())
-    if not rows:
+    write_whole(out / "figure.html", page(question, body, wide=True).encode())
+    facts = {"question": question, "answer": answer.text}
+    made = report("figure", records, {**facts, "moved": records}, **facts)
+    made.files.extend([out / "figure.html", *drawings])
+    if not records:
         made.notes.append("This reader has no reattention, so nothing is moved.")
     return made
 
@@ -76,13 +78,13 @@ def movements(reader: Reader, pair: Pair) -> list[list[Moved]]:
     return moved(reader.engine.attend(pair), gammas, network.diagonal)
 
 
-def strongest(shown: Moved, question: Sequence[str], passage: Sequence[str], *, count: int = 6) -> list[list[str]]:
+def strongest(shown: Moved, question: Sequence[str], passage: Sequence[str], *, count: int = 6) -> list[dict[str, Any]]:
     """The pairs of words whose attention reattention changed most, up or down."""
     assert shown.change is not None
     assert shown.past is not None
     order = np.argsort(-np.abs(shown.change), axis=None, kind="stable")[:count]
     found = []
     for i, j in zip(*np.unravel_index(order, shown.change.shape), strict=True):
-        numbers = shown.past[i, j], shown.attention[i, j] - shown.change[i, j], shown.attention[i, j]
-        found.append([question[i], passage[j], *(f"{number:.3f}" for number in numbers)])
+        past, now, change = (float(X[i, j]) for X in (shown.past, shown.attention, shown.change))
+        found.append({"i": question[i], "j": passage[j], "past": past, "before": now - change, "after": now})
     return found

@@ -43,10 +43,14 @@ def keep(path: Path | None, lines: Sequence[Line]) -> None:
 
 def keep_report(path: Path | None, report: Report) -> None:
     """Keep a table as it is printed."""
-    if path is None:
-        return
     words = {"title": report.title, "header": report.header, "rows": report.rows, "notes": report.notes}
-    keep(path, [{"kind": "report", "study": report.name, "row": report.rows[0][0], "commit": commit(), **words}])
+    about = {
+        "kind": "report",
+        "study": report.name,
+        "row": report.rows[0][0] if report.rows else "",
+        "commit": commit(),
+    }
+    keep(path, [{**about, **words}])
 
 
 def identity(line: Line) -> tuple[str, ...]:

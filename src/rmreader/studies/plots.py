@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def drawing(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6, 4),
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    with warnings.catch_warnings(), matplotlib.rc_context(_SETTINGS):
+    with warnings.catch_warnings(), matplotlib.rc_context({**_SETTINGS, "axes.grid": True, "grid.alpha": 0.25}):
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
         figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **more)
         yield figure, axes
@@ -52,11 +52,11 @@ def _file(figure: Any, kind: str, **more: Any) -> bytes:
     return file.getvalue()
 
 
-def panel(content: bytes, name: str, fits: bool = True) -> str:
-    """An SVG file inside a page."""
-    source = base64.b64encode(content).decode("ascii")
-    kind = "panel fits" if fits else "panel"
-    return f'<div class="{kind}" id="{name}"><img alt="{name}" src="data:image/svg+xml;base64,{source}"></div>'
+def panel(content: bytes | None, name: str, fits: bool = True) -> str:
+    """An SVG file inside a page; nothing of none."""
+    source = base64.b64encode(content or b"").decode("ascii")
+    image = f'<img alt="{name}" src="data:image/svg+xml;base64,{source}">'
+    return f'<div class="{"panel fits" if fits else "panel"}" id="{name}">{image}</div>' if content else ""
 
 
 def heatmap(values: NDArray[Any], rows: Sequence[str], columns: Sequence[str], title: str, signed: bool) -> bytes:
@@ -66,6 +66,7 @@ def heatmap(values: NDArray[Any], rows: Sequence[str], columns: Sequence[str], t
     sides = [cell * len(words) + 0.07 * max(map(len, words)) + 0.5 for words in (columns, rows)]
     with drawing(size=(sides[0] + 0.5, sides[1] + 0.5)) as (figure, axes):
         axis, colours = axes[0, 0], "RdBu" if signed else "Blues"
+        axis.grid(visible=False)
         axis.imshow(values, cmap=colours, vmin=-largest if signed else 0, vmax=largest, interpolation="none")
         axis.set_xticks(range(len(columns)), [visible(word) for word in columns], rotation=90, fontsize=8)
         axis.set_yticks(range(len(rows)), [visible(word) for word in rows], fontsize=8)
@@ -96,7 +97,6 @@ def curves(groups: Mapping[str, Sequence[Curve]], starts: Mapping[str, float]) -
                     axis.plot(steps, values.mean(0), style, color=f"C{colour}", label=label, marker=".")
                     axis.fill_between(steps, values.min(0), values.max(0), color=f"C{colour}", alpha=0.15, linewidth=0)
             axis.set(title=title, xlabel="step")
-            axis.grid(alpha=0.25)
             if axis.lines:
                 axis.legend(fontsize=8)
         return _file(figure, "png", dpi=150), _file(figure, "svg")
@@ -111,25 +111,9 @@ def together(found: Sequence[Sequence[Sequence[float]]]) -> tuple[NDArray[Any], 
     return np.array(shared), np.array([[table[step] for step in shared] for table in tables])
 
 
-def differences(rows: Iterable[Mapping[str, Any]]) -> bytes | None:
-    """ΔF1 of a table's rows with its spread over seeds, beside the paper's where there is one."""
-    known = [row for row in rows if row["delta_f1"] is not None]
-    ours = {row["name"]: (row["delta_f1"], row["gain_f1"]["spread"] or 0.0) for row in known}
-    papers = {row["name"]: (row["paper_gain"], 0.0) for row in known if row["paper_gain"] is not None}
-    return _bars({"ours": ours, **({"paper": papers} if papers else {})}, "ΔF1")
-
-
-def divergences(rows: Mapping[str, Any], printed: Mapping[str, Any]) -> bytes | None:
-    """Table 5 with its spread over questions."""
-    sides: dict[str, Bars] = {}
-    for k, kind in enumerate(("without", "with")):
-        sides[kind] = {name: (row[kind]["mean"], row[kind]["deviation"]) for name, row in rows.items() if kind in row}
-        sides[f"{kind}, paper"] = {name: printed[name][k] for name in sides[kind] if name in printed}
-    return _bars(sides, "KL divergence")
-
-
-def _bars(sides: Mapping[str, Bars], label: str) -> bytes | None:
+def bars(sides: Mapping[str, Bars], label: str) -> bytes | None:
     """Bars with their errors, those of one row together, as SVG; None of none."""
+    sides = {name: values for name, values in sides.items() if values}
     rows = list(dict.fromkeys(row for values in sides.values() for row in values))
     if not rows:
         return None
@@ -137,12 +121,12 @@ def _bars(sides: Mapping[str, Bars], label: str) -> bytes | None:
         axis = axes[0, 0]
         for number, (side, values) in enumerate(sides.items()):
             where = [rows.index(row) + 0.8 * ((number + 0.5) / len(sides) - 0.5) for row in values]
-            middles, errors = zip(*values.values(), strict=True) if values else ((), ())
+            middles, errors = zip(*values.values(), strict=True)
             axis.barh(where, middles, 0.7 / len(sides), xerr=errors, label=side, error_kw={"linewidth": 1})
         axis.set_yticks(range(len(rows)), [visible(row) for row in rows])
         axis.invert_yaxis()
         axis.set_xlabel(label)
-        axis.grid(alpha=0.25, axis="x")
+        axis.grid(visible=False, axis="y")
         axis.legend(fontsize=8)
         return _file(figure, "svg")
 
@@ -161,7 +145,5 @@ def reliability(title: str, found: Mapping[str, Any], confidences: Mapping[str, 
         plot.set(title=title, ylabel="mean F1", xlim=(0, 1), ylim=(0, 1))
         plot.legend(loc="upper left")
         counts.set(xlabel="confidence", ylabel="questions")
-        for axis in (plot, counts):
-            axis.grid(alpha=0.25)
         write_whole(out, _file(figure, "png", dpi=120))
     return out

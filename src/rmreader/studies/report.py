@@ -1,10 +1,10 @@
-"""What a study found: one table, the same as data, and both as Markdown, JSON and HTML. Every report is made here."""
+"""What a study found: records that become a table, and the table as Markdown, JSON and HTML. All of it is made here."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
@@ -29,7 +29,7 @@ class Report:
     """Of its files."""
     title: str
     header: list[str]
-    rows: Sequence[Sequence[str]]
+    rows: list[tuple[str, ...]]
     data: dict[str, Any]
     """The same for programs."""
     notes: list[str]
@@ -40,11 +40,28 @@ class Report:
     """What went wrong on the way; the table is made of the rest."""
 
 
-def report(name: str, rows: Sequence[Sequence[str]], data: dict[str, Any], **facts: object) -> Report:
-    """A report in the words of ``words.yaml``."""
+def report(name: str, records: Sequence[Mapping[str, Any]], data: dict[str, Any], **facts: object) -> Report:
+    """A report in the words of ``words.yaml``, which say what of a record is in each column, and in what form."""
     words = WORDS["reports"][name]
     notes = [note.format(**facts) for note in words.get("notes", ())]
-    return Report(name, words["title"].format(**facts), words["header"], rows, data, notes)
+    columns = [str(column).split() for column in words["columns"].values()]
+    rows = [tuple(shown(record.get(key), *form) for key, *form in columns) for record in records]
+    return Report(name, words["title"].format(**facts), list(words["columns"]), rows, data, notes)
+
+
+def shown(value: Any, form: str = ".2f") -> str:
+    """A number, or a summary or several values as mean ± spread; a dash for nothing, and a text as it is."""
+    value = summary(value) if isinstance(value, list | tuple) else value
+    if isinstance(value, Mapping):
+        around = value["spread"]
+        return shown(value["mean"], form) + ("" if around is None else f" ± {around:{form.removeprefix('+')}}")
+    return value if isinstance(value, str) else DASH if value is None else f"{value:{form}}"
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Values with their mean and standard deviation, as data; None of too few."""
+    mean, spread = statistics.fmean(values) if values else None, statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": mean, "spread": spread, "values": list(values)}
 
 
 def save(report: Report, out: Path) -> list[Path]:
@@ -62,10 +79,10 @@ def markdown(report: Report, level: int = 1) -> str:
     return "\n\n".join([f"{'#' * level} {report.title}", "\n".join(lines), *report.notes, *report.problems]) + "\n"
 
 
-def section(report: Report) -> str:
+def section(report: Report, drawing: str = "") -> str:
     """The report as a part of a page."""
     notes = "".join(f'<p class="soft">{text(note)}</p>' for note in report.notes + report.problems)
-    return f"<h2>{text(report.title)}</h2>{grid(report.header, report.rows)}{notes}"
+    return f"<h2>{text(report.title)}</h2>{grid(report.header, report.rows)}{notes}{drawing}"
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -75,10 +92,10 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 
-def page(title: str, body: str, wide: bool = False) -> str:
-    """A whole self-contained HTML document; ``body`` is taken as it is, the title is escaped."""
+def page(title: str, body: Sequence[str], wide: bool = False) -> str:
+    """A whole self-contained HTML document; the parts of its body are taken as they are, the title is escaped."""
     template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(title=text(title), body=body, kind="wide" if wide else "")
+    return template.substitute(title=text(title), body="\n".join(body), kind="wide" if wide else "")
 
 
 def text(value: str) -> str:
@@ -89,19 +106,3 @@ def text(value: str) -> str:
 def visible(value: str) -> str:
     """The text with U+FFFD for lone surrogates and control characters, which no XML file may hold."""
     return "".join(c if c in "\n\t\r" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd" for c in value)
-
-
-def summary(values: Sequence[float]) -> dict[str, Any]:
-    """Values with their mean and standard deviation, as data; None of too few."""
-    mean, spread = statistics.fmean(values) if values else None, statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": mean, "spread": spread, "values": list(values)}
-
-
-def shown(values: Sequence[float] | float | None, digits: int = 2, sign: bool = False) -> str:
-    """A number, or several as mean ± spread; a dash for nothing."""
-    values = [] if values is None else [values] if isinstance(values, int | float) else values
-    if not values:
-        return DASH
-    found = summary(values)
-    form = f"{found['mean']:{'+' if sign else ''}.{digits}f}"
-    return form if found["spread"] is None else f"{form} ± {found['spread']:.{digits}f}"

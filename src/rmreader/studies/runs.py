@@ -5,34 +5,25 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
+from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import file_sha256, write_whole
-from rmreader.learning.log import read_log, say
+from rmreader.learning.log import curve, finished, read_log, say, seconds_of
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder
+from rmreader.scoring.groups import each_question, each_twin, groups_of
 from rmreader.studies.kept import Line, commit, device_name, identity, keep, read
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.scores import scored
-
-SECOND_STAGE = (
-    "training.rate=1e-4",
-    "training.warmup=0",
-    "training.schedule=halve",
-    "training.patience=1000",
-    "training.epochs=4",
-    "training.evaluate_every=0.5",
-)
-"""How training continues after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
-ends a run early, so that all objectives get the same budget."""
-MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 
 
 @dataclass(frozen=True)
@@ -45,36 +36,41 @@ class Job:
     device: str | None = None
     at_once: int = 4
     """Trainings side by side; 0 is all of them."""
+    seeds: int = 3
+    """Trainings of each kind."""
     curve: bool = False
     """Score dev at every evaluation."""
     keep: Path | None = None
     """File that the lines go to."""
     attacks: Mapping[str, Path] = field(default_factory=dict)
     """Adversarial files to score every reader on, by name."""
+    until: float = math.inf
+    """When to stop, by the monotonic clock; the same command continues."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What ``claim`` found: study, setting and data."""
 
 
-def claim(job: Job, study: str, *recipes: Recipe, **more: str) -> Job:
-    """Make the study's folder ours: new, or with the same study of the same files in it."""
+def claim(job: Job, study: str, stages: Mapping[str, Recipe], **more: str) -> Job:
+    """Make the study's folder ours: new, or with the same study of the same files and recipes in it."""
     about = {"study": study, "train": file_sha256(job.train), "dev": file_sha256(job.dev), **more}
+    paths = {stage: job.out / stage / "recipe.yaml" for stage in stages}
+    for stage, path in paths.items():
+        if path.is_file():
+            _same(path.parent, _flat(load_recipe(path)), _flat(stages[stage]))
     path = job.out / "study.json"
     if path.is_file():
         _same(job.out, json.loads(path.read_text(encoding="utf-8")), about)
-    else:
-        write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
-    shared = json.dumps([about, *({**_flat(one), "training.init": ""} for one in recipes)], sort_keys=True)
+    write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
+    for stage, path in paths.items():
+        path.parent.mkdir(exist_ok=True)
+        save_recipe(stages[stage], path)
+    shared = json.dumps([about, *({**_flat(one), "training.init": ""} for one in stages.values())], sort_keys=True)
     data = {name: f"{one.name} {about[name][:10]}" for name, one in (("train", job.train), ("dev", job.dev))}
     setting = hashlib.sha256(shared.encode()).hexdigest()[:10]
+    if job.keep is not None:
+        line = {"kind": "questions", "study": "questions", "row": data["dev"], **groups_of(read_squad(job.dev))}
+        keep(job.keep.with_name("questions.jsonl"), [line])
     return dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
-
-
-def check_stage(job: Job, stage: str, recipe: Recipe, members: Sequence[Member] = ()) -> None:
-    """Refuse a stage that began otherwise, and a mistake in any of its trainings, before the first one starts."""
-    if (path := job.out / stage / "recipe.yaml").is_file():
-        _same(path.parent, _flat(load_recipe(path)), _flat(recipe))
-    for member in members:
-        recipe_from(to_tree(recipe), member.overrides)
 
 
 def _same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -90,43 +86,64 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     return {f"{name}.{key}": value for name, section in to_tree(recipe).items() for key, value in section.items()}
 
 
-def train_all(job: Job, stage: str, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Line], list[str]]:
-    """Train the members that are not finished into ``out/STAGE/NAME``: a line for each that is, and why others are not.
+def changes(before: Recipe, after: Recipe) -> list[str]:
+    """The overrides that make one recipe of another."""
+    old = _flat(before)
+    return [f"{key}={json.dumps(value)}" for key, value in _flat(after).items() if value != old[key]]
 
-    A member's name ends with its seed, as ``dcrl-full-seed-1``.
+
+def train_all(job: Job, recipe: Recipe, members: Sequence[Member]) -> tuple[dict[str, Line], list[str]]:
+    """Train the members that are not finished into ``out/NAME``: a line for each that is, and why others are not.
+
+    A name is STAGE/ROW-seed-SEED, as ``second/dcrl-full-seed-1``. A training of another machine, whose line is kept and
+    whose folder is not here, is done again only where another one starts from it.
     """
-    check_stage(job, stage, recipe, members)
-    folder = job.out / stage
-    waiting = [member for member in members if not _complete(folder / member.name)]
-    if earlier := len(members) - len(waiting):
-        say(f"{folder}: {earlier} of {len(members)} trainings are finished already.")
+    for member in members:  # a mistake in any of them is told before the first one starts
+        recipe_from(to_tree(recipe), member.overrides)
+    kept = {f"{line['row']}-seed-{line['seed']}": line for line in _kept(job)}
+    elsewhere = {one.name: kept[key] for one in members if (key := one.name.partition("/")[2]) in kept}
+    done = {member.name for member in members if _complete(job.out / member.name)}
+    waiting = [member for member in members if member.name not in done | elsewhere.keys()]
+    starts = {member.after for member in waiting} - done
+    waiting = [one for one in members if one in waiting or one.name in starts]
+    if len(waiting) < len(members):
+        say(f"{job.out}: {len(members) - len(waiting)} of {len(members)} trainings are finished already.")
     problems: dict[str, str] = {}
-    beside = min(job.at_once or len(members), len(members))
+    wide = max(sum(bool(one.after) == later for one in members) for later in (False, True))
+    beside = min(job.at_once or wide, wide)
 
     def ended(outcome: Outcome) -> None:
-        """Keep a training when it ends, whatever becomes of the others; attacks can wait."""
-        if _complete(folder / outcome.name):
-            keep(job.keep, [line_of(job, folder / outcome.name, beside, {})])
+        """Keep a training when it ends, whatever becomes of the others."""
+        if _complete(job.out / outcome.name):
+            done.add(outcome.name)
+            line = line_of(job, job.out / outcome.name, beside, ask=False)
+            keep(job.keep, [line])
+            left, scores = len(members) - len(done), f"EM {line['dev']['exact_match']:.2f}, F1 {line['dev']['f1']:.2f}"
+            say(f"{outcome.name}: {scores} on dev after {outcome.seconds:.0f} s; {left} of {len(members)} are left.")
 
     if waiting:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_recipe(recipe, folder / "recipe.yaml")
+        asked = {"dev": job.dev, **job.attacks} if job.keep else {}
+        for data in {job.train, job.dev, *asked.values()}:
+            encode_file(data)  # once, instead of in every training
         options = ["--train", str(job.train), "--dev", str(job.dev), *(["--curve"] if job.curve else [])]
+        options += [word for name, path in asked.items() for word in ("--predict", f"{name}={path}")]
         options += ["--device", job.device] if job.device else []
-        path, at_once = folder / "recipe.yaml", job.at_once
-        outcomes = train_members(path, recipe, waiting, options, folder, at_once, resume=True, ended=ended)
+        recipe_file = job.out / members[0].name.partition("/")[0] / "recipe.yaml"
+        words = recipe_file, recipe, waiting, options, job.out, job.at_once
+        outcomes = train_members(*words, resume=True, ended=ended, until=job.until)
         problems = {outcome.name: outcome.problem for outcome in outcomes}
-    done = [member.name for member in members if _complete(folder / member.name)]
-    lines = {name: line_of(job, folder / name, beside, job.attacks) for name in done}
+        done.update(member.name for member in waiting if _complete(job.out / member.name))
+    lines = {name: line_of(job, job.out / name, beside) for name in (one.name for one in members) if name in done}
     keep(job.keep, list(lines.values()))
+    lines = elsewhere | lines
     again = "it stopped before its end; give the command again"
-    return lines, [f"{stage}/{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
+    return lines, [f"{m.name}: {problems.get(m.name) or again}" for m in members if m.name not in lines]
 
 
-def finished(folder: Path) -> dict[str, Any] | None:
-    """The last event of the run in a folder, if it came to its end."""
-    ends = [event for event in read_log(folder / "log.jsonl") if event["event"] == "end"]
-    return ends[-1] if ends and (folder / "best").is_dir() else None
+def _kept(job: Job) -> list[Line]:
+    """The lines of this study's trainings from before."""
+    about = {"kind": "training", "study": job.about.get("study"), "setting": job.about.get("setting")}
+    return [line for line in read(job.keep) if about.items() <= {key: line.get(key) for key in about}.items()]
 
 
 def _complete(folder: Path) -> bool:
@@ -137,48 +154,39 @@ def _complete(folder: Path) -> bool:
     return "calibration" in reader.about or reader.recipe.training.holdout == 0
 
 
-def line_of(job: Job, folder: Path, beside: int, attacks: Mapping[str, Path]) -> Line:
-    """All that a table needs of a finished training; a reader that was attacked before is not attacked again."""
+def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
+    """All that a table needs of a finished training; what was measured before is not measured again.
+
+    What the training did not answer at its end, the reader is asked here, if it may be.
+    """
     end, recipe, events = finished(folder), load_recipe(folder / "run" / "recipe.yaml"), read_log(folder / "log.jsonl")
     assert end is not None
     row, seed = folder.name.rpartition("-seed-")[0], recipe.training.seed
     line: Line = {"kind": "training", **job.about, "row": row, "seed": seed}
     known = next((old for old in read(job.keep) if identity(old) == identity(line)), {})
-    new: Line = {name: known[name] for name in ("addsent", "addonesent") if name in known}
-    for name, path in attacks.items():
-        if name not in new:
+    new: Line = {name: known[name] for name in ("each", "addsent", "addonesent", "twins") if name in known}
+    for name, path in {"dev": job.dev, **job.attacks}.items() if job.keep else ():
+        answered = folder / "predictions" / f"{name}.json"
+        if ("each" if name == "dev" else name) not in new and (ask or answered.is_file()):
             dataset = read_squad(path)
-            texts = predictions(load(folder / "best", _fastest(job)), dataset)
-            new[name] = scored(dataset, texts, attacked=True)
-    default, told = _flat(Recipe()), [event for event in events if event["event"] == "train"]
-    spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
-    seconds = sum((e["step"] - at) * recipe.training.batch_size / e["questions_per_second"] for e, at in spans)
-    skip = ("training.seed", "training.init")
+            if not answered.is_file():
+                device = pick_device(job.device)  # a GPU where there is one; else as `evaluate` reads
+                reader = load(folder / "best", str(device) if device.type == "cuda" else job.device)
+                write_whole(answered, json.dumps(predictions(reader, dataset)).encode())
+            texts = json.loads(answered.read_text(encoding="utf-8"))
+            if name == "dev":
+                new["each"] = each_question(dataset, texts)
+            else:
+                new |= {name: scored(dataset, texts, attacked=True)}
+                new.setdefault("twins", each_twin(dataset, texts))  # of the first, AddSent
+    default, skip = _flat(Recipe()), ("training.seed", "training.init")
     new |= {
         "recipe": {k: value for k, value in _flat(recipe).items() if value != default[k] and k not in skip},
         "steps": end["step"],
         "dev": end["scores"]["dev"],
         "held_out": end["scores"].get("selection"),
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds_of(events, recipe.training.batch_size), 1),
         **({"curve": curve(events)} if job.curve else {}),
     }
     here = {"commit": commit(), "beside": beside, "device": device_name(job.device)}
     return {**line, **new, **{key: known.get(key) or value for key, value in here.items()}}  # as when it was trained
-
-
-def _fastest(job: Job) -> str | None:
-    """The device to read on: the one that was given, or the GPU where there is one; else as ``evaluate`` reads."""
-    device = pick_device(job.device)
-    return str(device) if device.type == "cuda" else job.device
-
-
-def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """What a run's evaluations measured, by name: (step, value)."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for event in (event for event in events if event["event"] == "evaluation"):
-        values = {name: event[name] for name in MEASURES if name in event}
-        for data, score in event.get("scores", {}).items():
-            values |= {f"{data} F1": score["f1"], f"{data} EM": score["exact_match"]}
-        for name, value in values.items():
-            found.setdefault(name, []).append((int(event["step"]), float(value)))
-    return found

@@ -10,25 +10,25 @@ from typing import Any
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.errors import UserError
 from rmreader.files import write_whole
-from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
 from rmreader.studies import paper
-from rmreader.studies.readers import Once, load, predictions, refuse_twice
-from rmreader.studies.report import DASH, Report, report, shown, summary
+from rmreader.studies.readers import everyone, predictions
+from rmreader.studies.report import Report, report, shown, summary
 
 Scored = dict[str, dict[str, float]]
 """By reader, and 'ensemble': EM, F1 and what else belongs to the score."""
+KEYS = ("exact_match", "f1")
 
 
 def study_squad(dev: Path, models: Sequence[str], device: str | None = None, out: Path | None = None) -> Report:
     """Table 2: exact match and F1 on dev of readers, each alone and all together."""
-    sets, files = _ask({dev.name.partition(".")[0]: dev}, models, device, out, attacked=False)
-    (found,) = sets.values()
-    ours, together = ([(*row, DASH, DASH) for row in rows] for rows in _ours([found]))
-    parts = [("single model", "", "", "", "")], ours, map(_published, paper.SINGLE)
-    more = [("ensemble model", "", "", "", "")], together, map(_published, [*paper.ENSEMBLE, paper.HUMAN])
-    rows = [row for part in (*parts, *more) for row in part]
+    found, files = _ask(dev.name.partition(".")[0], dev, models, device, out, attacked=False)
+    single, together = _ours({"dev": found})
+    single += _published(paper.SINGLE, "dev", "test")
+    together += _published([*paper.ENSEMBLE, paper.HUMAN], "dev", "test")
+    blank = {f"{data}_{key}": "" for data in ("dev", "test") for key in KEYS}
+    rows = [{"name": "single model", **blank}, *single, {"name": "ensemble model", **blank}, *together]
     made = report("squad", rows, {"dev": found, "summary": _summary(found)})
     made.files.extend(files)
     return made
@@ -38,13 +38,15 @@ def study_adversarial(
     addsent: Path, addonesent: Path, models: Sequence[str], device: str | None = None, out: Path | None = None
 ) -> Report:
     """Table 3: AddSent and AddOneSent, by their authors' rule."""
-    sets, files = _ask({"addsent": addsent, "addonesent": addonesent}, models, device, out, attacked=True)
-    ours, together = _ours(list(sets.values()))
+    asked = {"addsent": addsent, "addonesent": addonesent}
+    both = {name: _ask(name, path, models, device, out, attacked=True) for name, path in asked.items()}
+    sets = {name: found for name, (found, _) in both.items()}
+    single, together = _ours(sets)
     data = {**sets, "summary": {name: _summary(found) for name, found in sets.items()}}
     unattacked = ", ".join(f"{name} {shown(value['clean_f1'])}" for name, value in sets["addsent"].items())
-    rows = [*ours, *together, *map(_published, paper.TABLE_3)]
+    rows = [*single, *together, *_published(paper.TABLE_3, *asked)]
     made = report("adversarial", rows, data, unattacked=unattacked)
-    made.files.extend(files)
+    made.files.extend(path for _, files in both.values() for path in files)
     return made
 
 
@@ -58,51 +60,51 @@ def scored(dataset: Dataset, texts: Mapping[str, str], attacked: bool) -> dict[s
     return {"exact_match": found.exact_match, "f1": found.f1, "total": found.total, **clean}
 
 
+def questions(path: Path) -> Dataset:
+    """The questions of a file to score readers on."""
+    dataset = read_squad(path)
+    if next(dataset.questions(), None) is None:
+        raise UserError(f"{path}: holds no question, so there is nothing to score; give other data.")
+    return dataset
+
+
 def _ask(
-    data: Mapping[str, Path], models: Sequence[str], device: str | None, out: Path | None, attacked: bool
-) -> tuple[dict[str, Scored], list[Path]]:
-    """On each set the scores of every reader and of the ensemble; predictions go to ``out`` in the official format."""
-    sets = {stem: read_squad(path) for stem, path in data.items()}
-    for stem, dataset in sets.items():
-        if next(dataset.questions(), None) is None:
-            raise UserError(f"{data[stem]}: holds no question, so there is nothing to score; give other data.")
-    refuse_twice(models)
-    readers = [load(model, device) for model in models]
-    for reader in readers:
-        reader.engine = Once(reader.engine)
-    names = ["./ensemble" if model == "ensemble" else str(model) for model in models]  # that row is all of them
-    everyone = dict(zip(names, readers, strict=True)) | ({"ensemble": Ensemble(readers)} if len(readers) > 1 else {})
-    found: dict[str, Scored] = {stem: {} for stem in sets}
-    files = []
-    for stem, dataset in sets.items():
-        for place, (name, reader) in enumerate(everyone.items(), 1):
-            texts = predictions(reader, dataset)
-            found[stem][name] = scored(dataset, texts, attacked)
-            if out is not None:
-                files.append(out / f"{stem}-{name if name == 'ensemble' else f'reader-{place}'}.json")
-                write_whole(files[-1], json.dumps(texts).encode())
+    stem: str, path: Path, models: Sequence[str], device: str | None, out: Path | None, attacked: bool
+) -> tuple[Scored, list[Path]]:
+    """The scores of every reader and of the ensemble; predictions go to ``out`` in the official format."""
+    found, files, dataset = {}, [], questions(path)
+    for place, (name, reader) in enumerate(everyone(models, device).items(), 1):
+        texts = predictions(reader, dataset)
+        found[name] = scored(dataset, texts, attacked)
+        if out is not None:
+            files.append(out / f"{stem}-{name if name == 'ensemble' else f'reader-{place}'}.json")
+            write_whole(files[-1], json.dumps(texts).encode())
     return found, files
 
 
-def _ours(sets: Sequence[Scored]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+def _ours(sets: Mapping[str, Scored]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of single readers, their mean where there are several, and the ensemble's row, if any."""
-
-    def row(label: str, names: Sequence[str]) -> tuple[str, ...]:
-        cells = (shown([found[name][key] for name in names]) for found in sets for key in ("exact_match", "f1"))
-        return (f"[{label}]", *cells)
-
-    names = [name for name in sets[0] if name != "ensemble"]
-    singles = [row(name, [name]) for name in names]
-    if len(names) < 2:
-        return singles, []
-    return [*singles, row(f"mean of {len(names)}", names)], [row(f"ensemble of {len(names)}*", ["ensemble"])]
+    names = [name for name in next(iter(sets.values())) if name != "ensemble"]
+    rows = {name: [name] for name in names}
+    if len(names) > 1:
+        rows |= {f"mean of {len(names)}": names, f"ensemble of {len(names)}*": ["ensemble"]}
+    records = [
+        {"name": f"[{label}]"}
+        | {f"{data}_{key}": [found[one][key] for one in chosen] for data, found in sets.items() for key in KEYS}
+        for label, chosen in rows.items()
+    ]
+    return records[: len(names) + 1], records[len(names) + 1 :]
 
 
 def _summary(found: Scored) -> dict[str, Any]:
-    singles = [value for name, value in found.items() if name != "ensemble"]
-    return {key: summary([one[key] for one in singles]) for key in ("exact_match", "f1")}
+    return {key: summary([one[key] for name, one in found.items() if name != "ensemble"]) for key in KEYS}
 
 
-def _published(row: paper.Published) -> tuple[str, ...]:
-    cells = (DASH if pair is None else f"{pair[k]:.1f}" for pair in (row.first, row.second) for k in (0, 1))
-    return (row.model, *cells)
+def _published(rows: Sequence[paper.Published], *data: str) -> list[dict[str, Any]]:
+    """The paper's rows, with the one digit that it prints."""
+    records = []
+    for row in rows:
+        pairs = {name: pair for name, pair in zip(data, row[1:], strict=True) if pair}
+        cells = {f"{name}_{key}": f"{pair[k]:.1f}" for name, pair in pairs.items() for k, key in enumerate(KEYS)}
+        records.append({"name": row.model, **cells})
+    return records

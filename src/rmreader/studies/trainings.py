@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rmreader.config import Recipe, load_recipe, recipe_from, to_tree
-from rmreader.data.encode import encode_file
-from rmreader.data.split import split, split_seed
+from rmreader.data.split import split_seed
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import write_whole
-from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import evaluate
-from rmreader.learning.feed import Feed
-from rmreader.learning.members import Member
-from rmreader.learning.outfolder import fingerprint
-from rmreader.learning.setup import pick_device, read_init
-from rmreader.learning.text_inputs import TextInputs
-from rmreader.studies import disagreements, paper, plots
-from rmreader.studies.kept import Line, keep
+from rmreader.learning.members import Member, variants
+from rmreader.learning.outfolder import find_init, fingerprint
+from rmreader.learning.setup import prepare
+from rmreader.studies import disagreements, paper
+from rmreader.studies.kept import keep
 from rmreader.studies.report import Report
-from rmreader.studies.runs import SECOND_STAGE, Job, check_stage, claim, train_all
-from rmreader.studies.tables import OBJECTIVES, START, ablation_table, rl_table
+from rmreader.studies.runs import Job, changes, claim, train_all
+from rmreader.studies.tables import OBJECTIVES, START, ablation_table, draw, rl_table
+
+SECOND_STAGE = [f"training.{setting}" for setting in ("rate=1e-4", "warmup=0", "schedule=halve", "patience=1000")]
+SECOND_STAGE += ["training.epochs=4", "training.evaluate_every=0.5"]
+"""How training continues after maximum likelihood, unless told otherwise: the paper's rate and halving. Patience never
+ends a run early, so that all objectives get the same budget."""
 
 
 def choose(rows: str, ml_only: bool) -> list[paper.Ablation]:
@@ -49,76 +51,52 @@ def choose(rows: str, ml_only: bool) -> list[paper.Ablation]:
 
 
 def study_ablation(
-    recipe: Recipe, job: Job, seeds: int = 3, rows: str = "", ml_only: bool = False, second: Sequence[str] = ()
+    recipe: Recipe, job: Job, rows: Sequence[paper.Ablation], name: str = "ablation", second: Sequence[str] = ()
 ) -> Report:
-    """Table 4: train what the rows need and compare; ``second`` changes settings of the second stage."""
-    return _study("ablation", recipe, job, seeds, choose(rows, ml_only), ml_only, second)
+    """Table 4: train what the rows need and compare; as ``ablation-ml`` and ``rounds``, after maximum likelihood alone.
 
-
-def study_rounds(recipe: Recipe, job: Job, seeds: int = 3) -> Report:
-    """Table 1's architectures, as far as our network has the settings, after maximum likelihood."""
-    return _study("rounds", recipe, job, seeds, paper.ROUNDS, True, ())
-
-
-def _study(
-    study: str,
-    recipe: Recipe,
-    job: Job,
-    seeds: int,
-    rows: Sequence[paper.Ablation],
-    ml_only: bool,
-    second: Sequence[str],
-) -> Report:
-    """Every first stage side by side, then every second one, each from the best of its first."""
+    ``second`` changes settings of the second stage. A seed's trainings come together, so that a study that is stopped
+    has whole seeds; a second stage has its first one's seed, so that the same articles are held out.
+    """
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
     going_on = recipe_from(to_tree(recipe), [*SECOND_STAGE, *second], "the second stage")
-    check_stage(job, "ml", recipe)
-    if not ml_only:
-        check_stage(job, "second", going_on)
-    job = claim(job, study, recipe, going_on)
-    first, later = [], []
-    for row in rows:
-        for seed in range(1, seeds + 1):
-            start = f"{paper.changed(row.network)}-seed-{seed}"
-            changes: tuple[str, ...] = (*row.network.split(), f"training.seed={seed}")
-            first.append(Member(start, changes))
-            if row.second:  # the same seed, so the same articles are held out
-                init = f"training.init={json.dumps(str(job.out / 'ml' / start / 'best'))}"
-                changes = (*changes, f"training.objective={row.second}", init)
-                later.append((start, Member(f"{row.slug}-seed-{seed}", changes)))
-    lines, problems = train_all(job, "ml", recipe, list(dict.fromkeys(first)))
-    if not ml_only:
-        ready = [member for start, member in later if start in lines]
-        more, failed = train_all(job, "second", going_on, ready)
-        lines, problems = lines | more, problems + failed
-    name = "ablation-ml" if study == "ablation" and ml_only else study
+    job = claim(job, name.partition("-")[0], {"ml": recipe, "second": going_on})
+    members: dict[str, Member] = {}
+    for seed in range(1, job.seeds + 1):
+        for row in rows:
+            start = f"ml/{paper.changed(row.network)}-seed-{seed}"
+            members[start] = Member(start, (*row.network.split(), f"training.seed={seed}"))
+        for row in (row for row in rows if row.second and name == "ablation"):
+            first = members[f"ml/{paper.changed(row.network)}-seed-{seed}"]
+            init = f"training.init={json.dumps(str(job.out / first.name / 'best'))}"
+            words = *changes(recipe, going_on), *first.overrides, f"training.objective={row.second}", init
+            later = f"second/{row.slug}-seed-{seed}"
+            members[later] = Member(later, words, first.name)
+    lines, problems = train_all(job, recipe, list(members.values()))
     return dataclasses.replace(ablation_table(list(lines.values()), rows, name), problems=problems)
 
 
-def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], job: Job, seeds: int = 3) -> Report:
+def study_rl(init: str, recipe: str | None, overrides: Sequence[str], job: Job, vary: Sequence[str] = ()) -> Report:
     """DCRL, SCST and continued ML from one network with the same steps, rate and seeds: table, curves, disagreements.
 
-    What is held out for selection is what was held out when the starting network was trained.
+    ``vary`` are variants of DCRL, as ``k32:training.top_k=32``. What is held out for selection is what was held out
+    when the starting network was trained.
     """
     started = init_recipe(init)
-    settings = (
-        load_recipe(recipe, overrides)
-        if recipe is not None
-        else recipe_from(to_tree(started), [*SECOND_STAGE, *overrides])
-    )
-    held = [f"training.init={json.dumps(str(init))}", f"training.holdout_seed={split_seed(started.training)}"]
+    settings = load_recipe(recipe, overrides) if recipe else recipe_from(to_tree(started), [*SECOND_STAGE, *overrides])
+    held = [f"training.init={json.dumps(init)}", f"training.holdout_seed={split_seed(started.training)}"]
     settings = recipe_from(to_tree(settings), held)
-    check_stage(job, "runs", settings)
-    start = _start(init, settings, job)
-    job = claim(job, "rl", settings, init=fingerprint(init))
-    start = {"kind": "training", **job.about, "row": START, "seed": 0, **start}
+    job = claim(job, "rl", {"runs": settings}, init=fingerprint(Path(init)))
+    start = {"kind": "training", **job.about, "row": START, "seed": 0, **_start(settings, job)}
     keep(job.keep, [start])
     members = [
-        Member(f"{objective}-seed-{seed}", (f"training.objective={objective}", f"training.seed={seed}"))
-        for seed in range(1, seeds + 1)
+        Member(f"runs/{objective}-seed-{seed}", (f"training.objective={objective}", f"training.seed={seed}"))
+        for seed in range(1, job.seeds + 1)
         for objective in OBJECTIVES
     ]
-    trained, problems = train_all(job, "runs", settings, members)
+    for one in variants(vary, job.seeds) if vary else ():
+        members.append(Member(f"runs/dcrl-{one.name}", ("training.objective=dcrl", *one.overrides)))
+    trained, problems = train_all(job, settings, members)
     lines = [start, *trained.values()]
     report = dataclasses.replace(rl_table(lines), problems=problems)
     if settings.training.holdout > started.training.holdout:
@@ -132,43 +110,33 @@ def study_rl(init: Path, recipe: str | Path | None, overrides: Sequence[str], jo
             report.files.append(path)
     except ModuleNotFoundError:
         report.notes.append("The curves are not drawn: pip install 'rmreader[plots]', then give the command again.")
-    both = [seed for seed in range(1, seeds + 1) if {f"dcrl-seed-{seed}", f"scst-seed-{seed}"} <= trained.keys()]
-    if both:
-        folders = [job.out / "runs" / f"{objective}-seed-{both[0]}" / "best" for objective in ("dcrl", "scst")]
-        dataset = read_squad(job.dev)
-        cases = disagreements.compare(folders, dataset, job.device)
-        title, total = f"Where DCRL and SCST disagree (seed {both[0]})", sum(1 for _ in dataset.questions())
-        report.files.append(job.out / "disagreements.html")
-        write_whole(report.files[-1], disagreements.page(title, ("DCRL", "SCST"), cases, total).encode())
-        report.data["disagreements"] = disagreements.counts(cases)
+    for seed in range(1, job.seeds + 1):
+        folders = [job.out / "runs" / f"{objective}-seed-{seed}" / "best" for objective in ("dcrl", "scst")]
+        if all(f"runs/{folder.parent.name}" in trained and folder.is_dir() for folder in folders):
+            cases = disagreements.compare(folders, read_squad(job.dev), job.device)
+            title = f"Where DCRL and SCST disagree (seed {seed})"
+            page = disagreements.page(title, ("DCRL", "SCST"), cases, start["dev"]["total"])
+            report.files.append(job.out / "disagreements.html")
+            write_whole(report.files[-1], page.encode())
+            report.data["disagreements"] = disagreements.counts(cases)
+            break
     return report
 
 
-def _start(init: Path, settings: Recipe, job: Job) -> dict[str, Any]:
+def _start(settings: Recipe, job: Job) -> dict[str, Any]:
     """The scores of the starting network on dev and on what is held out."""
-    device = pick_device(job.device)
-    weights, lexicon = read_init(init)
-    text_inputs = TextInputs(settings.inputs, device)
-    network = readerfolder.make_network(settings, lexicon, text_inputs.shape, text_inputs.tuned)
-    readerfolder.load_weights(network, weights, str(init))
-    _, held_out = split(encode_file(job.train), settings.training.holdout, split_seed(settings.training))
-    network, longest = network.to(device), settings.decoding.max_length
-    sets = {"dev": encode_file(job.dev), "held_out": held_out}
-    feeds = {name: Feed(data, lexicon, device, text_inputs=text_inputs) for name, data in sets.items() if data}
-    return {name: evaluate(network, feed, longest).tree() for name, feed in feeds.items()}
+    recipe = recipe_from(to_tree(settings), ["training.objective=ml"])
+    with tempfile.TemporaryDirectory() as folder:
+        setup = prepare(recipe, job.train, job.dev, Path(folder), False, job.device, None)
+    feeds = {"dev": setup.dev, "held_out": setup.selection}
+    longest = recipe.decoding.max_length
+    return {name: evaluate(setup.network, feed, longest).tree() for name, feed in feeds.items() if feed}
 
 
-def draw(lines: Sequence[Line]) -> tuple[bytes, bytes]:
-    """The curves of three objectives from one start, as PNG and SVG."""
-    groups = {name: [line["curve"] for line in lines if line["row"] == slug] for slug, name in OBJECTIVES.items()}
-    start = next((line for line in lines if line["row"] == START), {})
-    known = {"dev F1": start.get("dev"), "selection F1": start.get("held_out")}
-    return plots.curves(groups, {name: score["f1"] for name, score in known.items() if score})
-
-
-def init_recipe(init: Path) -> Recipe:
-    """The recipe of what is started from: a reader folder, a run, or a run's checkpoint."""
-    for path in (init / "best" / "recipe.yaml", init / "recipe.yaml", init.parent / "run" / "recipe.yaml"):
+def init_recipe(init: str) -> Recipe:
+    """The recipe of what is started from: a reader by name or folder, a run, or a run's checkpoint."""
+    found = find_init(init)
+    for path in (found.parent / "recipe.yaml", found.parent.parent / "run" / "recipe.yaml") if found else ():
         if path.is_file():
             return load_recipe(path)
     raise UserError(f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best.")

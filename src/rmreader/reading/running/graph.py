@@ -159,13 +159,24 @@ def network(layers: Layers, config: NetworkConfig, question: str, context: str) 
             H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E.down)
             Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B.down)
         else:
-            H, Et = align_question(layers, config, name, R, V, past, S)
-            Z, Bt, S = align_self(layers, config, name, H, past, S, other)
+            if config.align == "self":
+                H, Et = R, _nothing(layers, R, V)
+            else:
+                H, Et = align_question(layers, config, name, R, V, past, S)
+            if config.align == "interactive":
+                Z, Bt = H, _nothing(layers, R, R)
+            else:
+                Z, Bt, S = align_self(layers, config, name, H, past, S, other)
             rounds.append(RoundNames(Et, Bt))
         Zs.append(Z)
         last = t > 0 and t == config.blocks - 1
         R = layers.bilstm(f"{name}.evidence", layers.g.op("Concat", *Zs, axis=-1) if last else Z)
     return point(layers, config, R, V), rounds
+
+
+def _nothing(layers: Layers, a: str, b: str) -> str:
+    """The logits of an alignment that a network does not have: 0 between any two words."""
+    return layers.g.op("Mul", layers.g.op("Gemm", a, b, transB=1), _number(0))
 
 
 def align_question(
@@ -218,7 +229,7 @@ class Aligned:
 
 def aligns_in_c(layers: Layers, config: NetworkConfig) -> bool:
     """Whether the operators in C do: for the paper's network they do, not for each of its variants."""
-    usual = config.fusion == "highway" and config.fusion_mul and config.diagonal == "zero"
+    usual = config.fusion == "highway" and config.fusion_mul and config.diagonal == "zero" and config.align == "both"
     return layers.in_c and usual and "aligner.blocks.0.similarity_E.weight" in layers.w
 
 
