@@ -30,21 +30,26 @@ REINFORCED = ("rl", "reward_sample", "reward_greedy", "sample_better", "suppress
 class Learner:
     """The network, its moving average, the task weights and the optimizer: everything a step changes."""
 
-    def __init__(self, network: Network, recipe: Recipe, rewards: Rewards | None = None) -> None:
-        self.recipe, self.rewards = recipe, rewards
+    def __init__(
+        self, network: Network, recipe: Recipe, rewards: Rewards | None = None, groups: Tensor | None = None
+    ) -> None:
+        """``groups``: with a shared normalisation, the number of each training question's group."""
+        self.recipe, self.rewards, self.groups = recipe, rewards, groups
         self.network = network.train()
         self.reinforced = recipe.training.objective != "ml"
         self.measures = BASIC + (REINFORCED if self.reinforced else ())
         self.measures += ("no_answer",) if recipe.network.no_answer else ()
+        self.measures += ("shared_norm",) if groups is not None else ()
         self.measures += ("teacher",) if recipe.training.teacher else ()
         device = next(network.parameters()).device
         self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ² of ML and of reinforcement
         self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
+        network.pointer.totals = groups is not None  # after the copy above, which is only ever evaluated
         self._average_weight = torch.zeros((), device=device)
         self._approach = approach
         self._device = device
         if recipe.training.compile and device.type == "cuda":
-            network.aligner.compile_blocks()  # after the copy above, which is only ever evaluated
+            network.aligner.compile_blocks()
             network.pointer.compile_pointer()
             if isinstance(network.contextual, TunedEncoder) and not recipe.inputs.contextual_layer_dropout:
                 network.contextual.transformer.compile_layers()
@@ -95,6 +100,12 @@ class Learner:
         if pointers.no_answer is not None:
             measures["no_answer"] = objectives.no_answer_loss(pointers.no_answer.float(), batch.start)
             ml = ml + training.no_answer_weight * measures["no_answer"]
+        if self.groups is not None:
+            assert batch.index is not None
+            assert pointers.log_total is not None
+            group = self.groups[batch.index]
+            measures["shared_norm"] = objectives.shared_norm_loss(pointers.log_total.float(), group, batch.start)
+            ml = ml + measures["shared_norm"]
         if training.teacher:
             measures["teacher"] = self._teach(batch, pointers)
             ml = (1 - training.teacher_weight) * ml + training.teacher_weight * measures["teacher"]

@@ -155,11 +155,11 @@ class Run:
     def __init__(self, setup: Setup, tensorboard: bool = False, curve: bool = False) -> None:
         self.setup, self.recipe, self.out, self.curve = setup, setup.recipe, setup.out, curve
         training = setup.recipe.training
-        self.learner = Learner(setup.network, setup.recipe, setup.rewards)
+        groups = None if setup.groups is None else torch.from_numpy(setup.groups).to(setup.device)
+        self.learner = Learner(setup.network, setup.recipe, setup.rewards, groups)
         lengths = np.minimum(setup.train.encoded.context_lengths, training.max_context)
-        self.buckets = Buckets(
-            lengths, training.batch_size, training.seed, drop_last=len(lengths) >= training.batch_size
-        )
+        full = len(lengths) >= training.batch_size
+        self.buckets = Buckets(lengths, training.batch_size, training.seed, drop_last=full, groups=setup.groups)
         self.per_epoch = len(self.buckets.epoch(0))
         self.total = max(1, round(training.epochs * self.per_epoch))
         self.evaluate_every = max(1, round(training.evaluate_every * self.per_epoch))
