@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rmreader.config import Recipe
+from rmreader.console import say
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
@@ -21,7 +22,7 @@ from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.feed import Feed
-from rmreader.learning.log import say
+from rmreader.learning.parallel import ALONE, World
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
@@ -56,6 +57,8 @@ class Setup:
     """Of the confidences, until they are fitted: that of the reader which the run started from, else 1."""
     read_every: int
     """Steps between looks at the device; on a GPU each look waits for it."""
+    world: World = ALONE
+    """The processes that train together."""
 
 
 def prepare(
@@ -66,9 +69,15 @@ def prepare(
     resume: bool,
     device_name: str | None,
     cache_dir: str | Path | None,
+    world: World = ALONE,
 ) -> Setup:
     """Check what is asked for, claim the folder, read the data, build the network."""
     device = pick_device(device_name)
+    if world.size > 1 and not (recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned"):
+        say(
+            f"{world.size} processes train together; without a tuned encoder a network is so small that this seldom "
+            "pays (an epoch of SQuAD takes 8 s on one GPU): rmreader members trains several readers at once instead."
+        )
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     init = recipe.training.init
@@ -130,6 +139,7 @@ def prepare(
         text_inputs=text_inputs,
         temperature=temperature,
         read_every=50 if device.type == "cuda" else 1,
+        world=world,
     )
 
 
