@@ -1,1 +1,1 @@
-"""Cluster: many questions in parts, on the cores of one machine or on engines that span many. Start at ``shards.py``."""
+"""Cluster: many questions in parts, on cores of one machine or on engines that span many; start at ``shards.py``."""
