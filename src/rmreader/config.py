@@ -175,6 +175,8 @@ class Training:
     """With fixed task weights: weight of the reinforcement term beside ML's 1."""
     no_answer_weight: NonNegative = 1.0
     """With network.no_answer: weight of deciding whether there is an answer, beside pointing's 1."""
+    shared_norm: bool = False
+    """One softmax over all paragraphs of a question (rmreader data negatives), so that answers can be compared."""
     teacher: str = ""
     """Learn from these readers too: their folders or shipped names, with commas between them; empty for none."""
     teacher_weight: Share = 0.7

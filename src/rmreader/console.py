@@ -1,4 +1,4 @@
-"""Progress on the terminal. Everything goes to stderr, so that stdout holds results alone."""
+"""What a person is told: sentences and progress. All of it goes to stderr, so that stdout holds results alone."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from typing import Protocol
 
 from rmreader.errors import printable
 
-__all__ = ["Advance", "printable", "progress"]
+__all__ = ["Advance", "printable", "progress", "say"]
+
+muted = False
+"""Whether another process speaks for this one."""
 
 
 def one_line(text: str) -> str:
     """The same with every white space as one blank."""
     return printable(re.sub(r"\s+", " ", text))
+
+
+def say(sentence: str) -> None:
+    """Tell the person at the keyboard something."""
+    from rich.console import Console
+
+    if not muted:
+        Console(stderr=True, highlight=False).print(printable(sentence), markup=False, soft_wrap=True)
 
 
 class Advance(Protocol):
@@ -46,7 +57,7 @@ def progress(description: str, total: float | None = None, unit: str = "", trans
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=transient, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=transient, disable=muted or not console.is_terminal) as bar:
         task = bar.add_task(printable(description), total=total, text=unit)
 
         def advance(amount: float = 1.0, text: str | None = None) -> None:

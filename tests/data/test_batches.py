@@ -47,6 +47,64 @@ def test_each_question_stands_once_in_an_epoch(
     assert all(np.array_equal(one, other) for one, other in zip(batches, again, strict=True))
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=80),
+    size=st.integers(4, 40),
+    seed=SEEDS,
+    drop=st.booleans(),
+)
+def test_a_group_is_never_parted_and_every_epoch_has_as_many_batches(
+    sizes: list[int], size: int, seed: int, drop: bool
+) -> None:
+    draw = np.random.default_rng(seed % 2**64)
+    groups = draw.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    lengths = draw.integers(1, 700, len(groups))
+    for epoch in range(3):
+        batches = Buckets(lengths, size, seed, drop_last=drop, groups=groups).epoch(epoch)
+        questions = np.concatenate([*batches, np.zeros(0, np.int64)]).astype(int)
+        assert len(set(questions.tolist())) == len(questions)
+        assert all(0 < len(batch) <= size for batch in batches)
+        for batch in batches:
+            assert (
+                np.bincount(groups[batch], minlength=len(sizes))[groups[batch]] == np.array(sizes)[groups[batch]]
+            ).all()
+            assert (np.diff(groups[batch]) != 0).sum() == len(set(groups[batch].tolist())) - 1  # neighbours
+        if drop:
+            assert len(batches) == len(groups) // size
+        else:
+            assert len(questions) == len(groups)
+
+
+def test_with_some_singles_among_the_groups_every_batch_is_full_and_of_similar_length() -> None:
+    draw = np.random.default_rng(0)
+    groups = draw.permutation(np.repeat(np.arange(3000), draw.choice([1, 2, 3], 3000, p=[0.6, 0.3, 0.1])))
+    lengths = draw.integers(20, 400, 3000)[groups]  # of one length, so that a batch can be of one
+    buckets = Buckets(lengths, 64, seed=1, drop_last=True, groups=groups)
+    batches = buckets.epoch(3)
+    assert {len(batch) for batch in batches} == {64}
+    assert np.mean([lengths[batch].mean() / lengths[batch].max() for batch in batches]) > 0.85
+    assert all(np.array_equal(*pair) for pair in zip(batches, buckets.epoch(3), strict=True))
+
+
+def test_groups_of_one_are_the_batches_without_groups() -> None:
+    lengths = np.random.default_rng(0).integers(20, 400, 1000)
+    for drop in (False, True):
+        alone, grouped = (Buckets(lengths, 48, 1, drop_last=drop, groups=g).epoch(2) for g in (None, np.arange(1000)))
+        assert all(np.array_equal(*pair) for pair in zip(alone, grouped, strict=True))
+
+
+def test_batches_are_those_of_before() -> None:
+    """Which questions are together is part of a run's identity: a resumed run must meet the same ones."""
+    buckets = Buckets(np.arange(1, 24), 5, seed=7, drop_last=True)
+    assert [batch.tolist() for batch in buckets.epoch(1)] == [
+        [0, 1, 2, 3, 4],
+        [5, 6, 7, 8, 9],
+        [10, 11, 15, 16, 14],
+        [17, 18, 19, 20, 22],
+    ]
+
+
 def test_epochs_and_seeds_differ_and_depend_on_nothing_before_them() -> None:
     lengths = np.random.default_rng(0).integers(20, 400, 1000)
     buckets = Buckets(lengths, 48, seed=1)

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.data.negatives import Nearest, holds, negatives, with_negatives, words_of
+from rmreader.data.negatives import Nearest, asked_together, holds, negatives, with_negatives, words_of
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, Reference
 
 TEXTS = [
@@ -74,3 +74,14 @@ def test_a_paragraph_that_is_there_twice_gets_its_negatives_once() -> None:
     twice = Dataset((Article("Lighthouse", (*base.articles[0].paragraphs, Paragraph(TEXTS[1], ()))), base.articles[1]))
     names = [question.id for _, question in with_negatives(twice, near=1.0, far=0.0).questions()]
     assert len(names) == len(set(names))
+
+
+def test_a_question_and_its_negatives_are_a_group() -> None:
+    made = with_negatives(dataset(), near=1.0, far=1.0)
+    names = [question.id for article in made.articles for p in article.paragraphs for question in p.questions]
+    groups = asked_together(names)
+    assert len(set(groups.tolist())) == 2
+    for name, group in zip(names, groups.tolist(), strict=True):
+        assert group == groups[names.index(name[:2])]
+    assert asked_together(["a", "a-b", "article", "-article", "a-article-elsewhere"]).tolist() == [0, 1, 2, 3, 4]
+    assert asked_together(["a-elsewhere", "a-article"]).tolist() == [0, 0]  # whose original could not be read

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import stat
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -117,3 +121,45 @@ def test_when_time_is_up_members_leave_a_checkpoint_and_go_on_later(run_members:
     assert outcomes == []  # c was not reached
     assert (tmp_path / "out" / "b" / "last").is_dir()
     assert not (tmp_path / "out" / "c").exists()
+
+
+def test_what_is_no_engine_is_refused(run_members: Any) -> None:
+    with pytest.raises(UserError, match="no engine that is known; give ray, or ray://HOST:PORT"):
+        run_members(seeds(1), on="a cluster")
+
+
+def test_members_on_ray_are_the_local_ones_and_resume(tiny: Any, run_members: Any, tmp_path: Path) -> None:
+    """A task's worker is killed once: its member is begun again and ends as if nothing had been."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'rmreader[ray]'")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        lost: list[int] = []
+        killer = threading.Thread(target=kill_the_worker_of, args=(tmp_path / "out" / "seed-1", lost), daemon=True)
+        killer.start()
+        outcomes = run_members([*seeds(2), Member("none", ("network.blocks=0",))], on="ray")
+        killer.join()
+    finally:
+        ray.shutdown()
+    assert lost
+    assert [(outcome.name, outcome.status) for outcome in outcomes] == [("seed-1", 0), ("seed-2", 0), ("none", 1)]
+    assert "blocks must be at least 1; it is 0" in outcomes[2].problem
+    for seed in (1, 2):
+        recipe = tiny.recipe("training.epochs=1", f"training.seed={seed}")
+        out = tmp_path / f"alone-{seed}"
+        alone = train(recipe, tiny.folder / "train.json", None, out, device="cpu", cache_dir=tiny.folder)
+        there = tmp_path / "out" / f"seed-{seed}" / "best" / "weights.safetensors"
+        assert there.read_bytes() == (alone.best / "weights.safetensors").read_bytes()
+
+
+def kill_the_worker_of(out: Path, lost: list[int]) -> None:
+    """Kill the process that started a member, as soon as the member has begun."""
+    end = time.monotonic() + 300
+    while not (out / "run").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = status.read_bytes().split(b"\0")
+            if b"train" in words and str(out).encode() in words:
+                lost.append(int(words[words.index(b"--parent") + 1]))
+                os.kill(lost[0], signal.SIGKILL)
+                return

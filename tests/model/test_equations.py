@@ -190,7 +190,7 @@ def test_pointer_eq_15_and_16() -> None:
     pointer = Pointer(CONFIG)
     double(pointer)
     R, V = random_states(15, 9), random_states(16, 5)
-    log_p1, log_p2, _ = pointer(R, V, CONTEXT, QUESTION)
+    log_p1, log_p2, *_ = pointer(R, V, CONTEXT, QUESTION)
     for k, (n, m) in enumerate(LENGTHS):
         p1, p2 = reference.point(rows(R[k], m), rows(V[k], n), pointer_weights(pointer, 6), options(CONFIG))
         close(log_p1[k, :m].detach(), np.log(p1))

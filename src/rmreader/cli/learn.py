@@ -71,6 +71,7 @@ def train(
     from rmreader.config import load_recipe
 
     settings = load_recipe(recipe, overrides or ())
+    from rmreader.learning.parallel import leads
     from rmreader.learning.trainer import train as run
 
     files = {name: Path(path) for name, _, path in (word.partition("=") for word in predict or ())}
@@ -80,6 +81,8 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve, predict=files)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
+    if not leads():
+        return
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return

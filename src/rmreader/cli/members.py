@@ -31,11 +31,13 @@ def members(
     at_once: Annotated[int, typer.Option(help="How many to train side by side; 0 trains all at once.", min=0)] = 0,
     share: Annotated[
         int,
-        typer.Option(
-            help="Largest share of the GPU per member, in %, under MPS; 0 chooses by their number.", min=0, max=100
-        ),
+        typer.Option(help="Largest share of a GPU per member, in %, under MPS or on Ray; 0 chooses.", min=0, max=100),
     ] = 0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    on: Annotated[
+        str,
+        typer.Option(metavar="ray[://HOST:PORT]", help="Train on a Ray cluster whose machines see these folders."),
+    ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Continue every member from its last checkpoint.")] = False,
     json: Json = False,
 ) -> None:
@@ -55,7 +57,7 @@ def members(
         if training.init and find_init(training.init) is None:
             raise UserError(f"training.init={training.init}: no such reader or run; {INIT_REMEDY}")
     shared = [*(overrides or ()), "--train", str(train), "--dev", str(dev), *(["--device", device] if device else [])]
-    outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share)
+    outcomes = train_members(recipe, settings, chosen, shared, out, at_once, resume, share, on=on)
     if json:
         emit_json([dataclasses.asdict(outcome) for outcome in outcomes])
     else:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,28 +30,70 @@ class Padding:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Batches of questions with passages of about the same length, differently mixed in every epoch."""
+    """Batches of questions with passages of about the same length, differently mixed in every epoch.
+
+    With ``groups`` the questions of one number are in one batch, where they are neighbours. A batch is then short where
+    no group is left that would fill it.
+    """
 
     lengths: NDArray[Any]
     batch_size: int
     seed: int
     noise: float = 0.1  # lengths are taken as up to this share longer or shorter when questions are sorted by them
     drop_last: bool = False  # leave out questions (others in each epoch) so that every batch is full
+    groups: NDArray[Any] | None = None  # the number of each question's group, 0, 1, 2 …
 
     def epoch(self, k: int) -> list[Ints]:
         """The batches of epoch k as question numbers: a function of the seed and k alone."""
         generator = np.random.default_rng((self.seed % 2**64, k))
-        questions = generator.permutation(len(self.lengths))
-        full, rest = divmod(len(questions), self.batch_size)
+        members, sizes, lengths = self._units
+        units = generator.permutation(len(lengths))
+        full, rest = divmod(len(self.lengths), self.batch_size)
         if self.drop_last:
-            questions = questions[: full * self.batch_size]
-        noisy = np.asarray(self.lengths)[questions] * generator.uniform(1 - self.noise, 1 + self.noise, len(questions))
-        questions = questions[np.argsort(noisy, kind="stable")]
-        sizes = np.full(full, self.batch_size)
+            units, *_ = fill_rooms(units, sizes, [full * self.batch_size])
+        noisy = lengths[units] * generator.uniform(1 - self.noise, 1 + self.noise, len(units))
+        units = units[np.argsort(noisy, kind="stable")]
+        rooms = np.full(full, self.batch_size)
         if rest and not self.drop_last:  # the short batch is of any length, not always of the longest
-            sizes = np.insert(sizes, generator.integers(full + 1), rest)
-        batches = np.split(questions, np.cumsum(sizes)[:-1]) if len(sizes) else []
+            rooms = np.insert(rooms, generator.integers(full + 1), rest)
+        *batches, left = fill_rooms(units, sizes, rooms)
+        while len(left) and not self.drop_last:  # groups that fitted nowhere
+            batch, left = fill_rooms(left, sizes, [self.batch_size])
+            batches.append(batch)
+        if members is not None:
+            batches = [np.concatenate([members[unit] for unit in batch.tolist()]) for batch in batches if len(batch)]
         return [batches[place] for place in generator.permutation(len(batches))]
+
+    @cached_property
+    def _units(self) -> tuple[list[Ints] | None, Ints | None, NDArray[Any]]:
+        """What stays together: its questions and how many they are, None where each is alone; its longest passage."""
+        lengths = np.asarray(self.lengths)
+        if self.groups is None:
+            return None, None, lengths
+        sizes = np.bincount(self.groups)
+        members = np.split(np.argsort(self.groups, kind="stable"), np.cumsum(sizes)[:-1])
+        return members, sizes, np.array([lengths[questions].max() for questions in members])
+
+
+def fill_rooms(units: Ints, sizes: Ints | None, rooms: Sequence[int] | Ints) -> list[Ints]:
+    """What of the units, each of its size (None: 1), goes into each room, and last what is left.
+
+    A room takes the next unit, over and over; one that is too large for what is left of it waits for the next room.
+    """
+    if sizes is None:
+        return np.split(units, np.cumsum(rooms))
+    waiting: dict[int, deque[int]] = {}  # places in ``units``, by size
+    for place, size in enumerate(sizes[units].tolist()):
+        waiting.setdefault(size, deque()).append(place)
+    filled = []
+    for room in map(int, rooms):
+        taken: list[int] = []
+        while fitting := [(places[0], size) for size, places in waiting.items() if places and size <= room]:
+            _, size = min(fitting)
+            taken.append(waiting[size].popleft())
+            room -= size
+        filled.append(units[taken])
+    return [*filled, units[sorted(place for places in waiting.values() for place in places)]]
 
 
 def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tuple[Ints, Ints]:

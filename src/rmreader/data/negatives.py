@@ -7,7 +7,7 @@ import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from rmreader.data.squad import Article, Dataset, Paragraph, Question
 
 _WORD = re.compile(r"\w+")
 _K1, _B = 1.2, 0.75  # BM25's usual constants
+Where = Literal["article", "elsewhere"]
 
 
 def words_of(text: str) -> list[str]:
@@ -67,13 +68,13 @@ def holds(passage: str, question: Question) -> bool:
 
 
 def negatives(
-    dataset: Dataset, share: float, where: Literal["article", "elsewhere"], seed: int = 1, nearest: int = 5
+    dataset: Dataset, share: float, where: Where, seed: int = 1, nearest: int = 5
 ) -> Iterator[tuple[int, str, Question]]:
     """For a share of the answered questions: their article's number, a passage that does not answer, the question.
 
     The passage is one of the ``nearest`` by BM25 that do not hold the answer, the nearest most often.
     """
-    draw = np.random.default_rng((seed, ("article", "elsewhere").index(where)))
+    draw = np.random.default_rng((seed, get_args(Where).index(where)))
     contexts = [[paragraph.context for paragraph in article.paragraphs] for article in dataset.articles]
     flat = [(number, context) for number, texts in enumerate(contexts) for context in texts]
     everywhere = Nearest(context for _, context in flat) if where == "elsewhere" else None
@@ -98,12 +99,19 @@ def with_negatives(dataset: Dataset, near: float = 0.3, far: float = 0.1, seed: 
     All of a question's negatives are put into its own article, so that an article that is held out is held out whole.
     """
     more: defaultdict[int, defaultdict[str, list[Question]]] = defaultdict(lambda: defaultdict(list))
-    kinds: Sequence[tuple[float, Literal["article", "elsewhere"]]] = ((near, "article"), (far, "elsewhere"))
+    kinds: Sequence[tuple[float, Where]] = ((near, "article"), (far, "elsewhere"))
     for share, where in kinds:
         for number, context, question in negatives(dataset, share, where, seed) if share > 0 else ():
             more[number][context].append(Question(f"{question.id}-{where}", question.text, (), impossible=True))
     articles = [_joined(article, more[number]) for number, article in enumerate(dataset.articles)]
     return dataclasses.replace(dataset, articles=tuple(articles))
+
+
+def asked_together(ids: Iterable[str]) -> NDArray[np.int64]:
+    """The number of each question's group: a question and what ``with_negatives`` made of it, told by their ids."""
+    groups: dict[str, int] = {}
+    made = re.compile(f"-(?:{'|'.join(get_args(Where))})$")
+    return np.array([groups.setdefault(made.sub("", name), len(groups)) for name in ids], np.int64)
 
 
 def _joined(article: Article, more: defaultdict[str, list[Question]]) -> Article:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rmreader.console import say
 from rmreader.data.batch import Batch
 
 Step = Callable[[Batch[Tensor]], dict[str, Tensor]]
@@ -55,9 +55,7 @@ class Graphed:
         except RuntimeError as error:
             self.failed = True
             reason = str(error).partition("\n")[0]
-            print(
-                f"this step cannot be captured as a graph and runs without one, more slowly: {reason}", file=sys.stderr
-            )
+            say(f"this step cannot be captured as a graph and runs without one, more slowly: {reason}")
             return None
         finally:
             torch.cuda.synchronize()

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rmreader.console import printable, progress
+from rmreader.console import progress
+from rmreader.console import say as say
 from rmreader.errors import UserError
 from rmreader.files import write_whole
 
@@ -104,13 +105,6 @@ def live(total: int) -> Iterator[Show]:
             done = now
 
         yield show
-
-
-def say(sentence: str) -> None:
-    """Tell the person at the keyboard something."""
-    from rich.console import Console
-
-    Console(stderr=True, highlight=False).print(printable(sentence), markup=False, soft_wrap=True)
 
 
 def _finite(value: Any) -> Any:

@@ -3,7 +3,8 @@
 A training step keeps only a fraction of a large GPU busy, so several share it well. NVIDIA's MPS, started here where
 it is installed, lets their kernels run at the same time instead of in turns, and keeps each of many members to a part
 of the multiprocessors, so that fewer are in each other's way. Each member is an ordinary ``rmreader train`` with a
-folder, log and checkpoints of its own; this file starts them, watches their logs and shows one view.
+folder, log and checkpoints of its own; this file starts them, here or as tasks of a Ray cluster, watches their logs and
+shows one view.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rmreader.cluster.ray import ray_at
 from rmreader.config import Recipe
 from rmreader.errors import UserError
 from rmreader.kernels.products import SHARE, ShareError
 from rmreader.learning.log import read_log
 
 _CONSOLE = "console.log"
+_RETRIES = 5  # of a member whose machine in a cluster is lost
 _MANY, _SHARE = 8, 12  # so many members at once have each at most so much of the GPU, in %; log/2026-11-15-gpu.md
 
 
@@ -101,41 +105,42 @@ def train_members(
     share: int = 0,
     ended: Callable[[Outcome], None] = lambda outcome: None,
     until: float = math.inf,
+    on: str = "",
 ) -> list[Outcome]:
     """Train every member into ``out/NAME``, at most ``at_once`` side by side (0: all), and say how each ended.
 
     Each has at most ``share`` % of the GPU (0: as suits their number); one that finds its share faulty begins again on
     the whole. ``options`` are the words of ``rmreader train`` that all members share: overrides, --train, --dev.
     ``ended`` is called with each outcome as soon as it is known. At ``until``, by the monotonic clock, all that run
-    stop with a checkpoint and no other begins.
+    stop with a checkpoint and no other begins. ``on`` names a Ray cluster (``ray``, ``ray://HOST``) whose machines see
+    the same folders; there each has ``share`` % of a GPU, a whole one by default.
     """
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
-    waiting, running, done = list(members), dict[str, _Process](), list[Outcome]()
+    waiting, running, done = list(members), dict[str, _Process | _Task](), list[Outcome]()
     words = [str(recipe_name), *options]
-    share = share or (_SHARE if min(at_once or len(members), len(members)) >= _MANY else 100)
-    with _mps(), _terminated_like_interrupted(), _view(recipe, members, out) as show:
+    many = min(at_once or len(members), len(members)) >= _MANY
+    place = _cluster(on, "cpu" in options, share or 100) if on else _here(share or (_SHARE if many else 100))
+    with place as begin, _terminated_like_interrupted(), _view(recipe, members, out) as show:
         try:
             while True:
                 while (not at_once or len(running) < at_once) and (member := _ready(waiting, running, done)):
                     waiting.remove(member)
-                    running[member.name] = _Process(member, words, out / member.name, resume, share)
+                    running[member.name] = begin(member, words, out / member.name, resume)
                 if not running or time.monotonic() > until:
                     break
                 time.sleep(0.5)
-                for process in list(running.values()):
-                    if process.popen.poll() == ShareError.status and process.share < 100:
-                        process.start(100)
-                    elif process.popen.poll() is not None:
-                        done.append(process.outcome())
-                        del running[process.member.name]
-                        ended(done[-1])
+                for name, work in list(running.items()):
+                    if (outcome := work.outcome()) is not None:
+                        done.append(outcome)
+                        del running[name]
+                        ended(outcome)
                 show(running, done)
         finally:
-            for process in running.values():  # each finishes its step, writes a checkpoint and leaves
-                process.popen.send_signal(signal.SIGTERM)
-            for process in running.values():
-                process.popen.wait()
+            for work in running.values():
+                work.stop()
+            for work in running.values():
+                work.wait()
     order = {member.name: place for place, member in enumerate(members)}
     return sorted(done, key=lambda outcome: order[outcome.name])
 
@@ -147,10 +152,13 @@ def _ready(waiting: Sequence[Member], running: Mapping[str, Any], done: Sequence
 
 
 class _Process:
-    """A member at work."""
+    """A member at work, here."""
 
-    def __init__(self, member: Member, words: Sequence[str], out: Path, resume: bool, share: int) -> None:
-        self.member, self.out, self.begun = member, out, time.monotonic()
+    def __init__(
+        self, share: int, member: Member, words: Sequence[str], out: Path, resume: bool, folder: str | None = None
+    ) -> None:
+        """``folder`` is what the words' paths are meant from, if not the present one."""
+        self.member, self.out, self.folder, self.begun = member, out, folder, time.monotonic()
         out.mkdir(parents=True, exist_ok=True)
         # A member that was never reached before the whole was stopped has nothing to resume.
         again = ["--resume"] if resume and (out / "run").exists() else []
@@ -166,17 +174,86 @@ class _Process:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "rmreader", "train", *self.words],
                 env={**os.environ, SHARE: str(share)} if share < 100 else None,
+                cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on as a request to stop
             )
 
-    def outcome(self) -> Outcome:
-        status = self.popen.returncode
+    def outcome(self) -> Outcome | None:
+        """How it ended; None while it has not. On a share that is faulty it begins again on the whole."""
+        if (status := self.popen.poll()) == ShareError.status and self.share < 100:
+            self.start(100)
+            return None
+        if status is None:
+            return None
         lines = (self.out / _CONSOLE).read_text(encoding="utf-8", errors="replace").split("\n") if status else []
         words = next((line for line in reversed(lines) if line.strip()), "")
         return Outcome(self.member.name, status, time.monotonic() - self.begun, last_scores(self.out), words)
+
+    def stop(self) -> None:
+        """It finishes its step, writes a checkpoint and leaves."""
+        self.popen.send_signal(signal.SIGTERM)
+
+    def wait(self) -> None:
+        """Until it has left."""
+        self.popen.wait()
+
+
+class _Task:
+    """A member at work in a Ray cluster, as a task that starts its process; begun again where its machine is lost."""
+
+    def __init__(self, ray: Any, task: Any, member: Member, words: Sequence[str], out: Path, resume: bool) -> None:
+        self.ray, self.task, self.member, self.begun, self.tries = ray, task, member, time.monotonic(), 0
+        self.given = member, list(words), out.resolve()
+        self.result = task.remote(*self.given, resume, os.getcwd())
+
+    def outcome(self) -> Outcome | None:
+        if not self.ray.wait([self.result], timeout=0)[0]:
+            return None
+        try:
+            return self.ray.get(self.result)  # type: ignore[no-any-return]
+        except self.ray.exceptions.RayError as error:
+            self.tries += 1
+            crashed = not isinstance(error, self.ray.exceptions.RayTaskError)
+            if crashed and self.tries <= _RETRIES:
+                self.result = self.task.remote(*self.given, True, os.getcwd())
+                return None
+            why = str(error).strip().splitlines()[-1]
+            return Outcome(self.member.name, 1, time.monotonic() - self.begun, last_scores(self.given[2]), why)
+
+    def stop(self) -> None:
+        self.ray.cancel(self.result)
+
+    def wait(self) -> None:
+        self.ray.wait([self.result], timeout=60)
+
+
+def train_in_task(member: Member, words: Sequence[str], out: Path, resume: bool, folder: str) -> Outcome:
+    """One member, as a task runs it: the same process as here, so the same result."""
+    process = _Process(100, member, words, out, resume, folder)
+    try:
+        while (outcome := process.outcome()) is None:
+            time.sleep(0.2)  # where a task that is cancelled is interrupted
+        return outcome
+    except BaseException:
+        process.stop()
+        process.wait()
+        raise
+
+
+@contextlib.contextmanager
+def _here(share: int) -> Iterator[Callable[..., _Process | _Task]]:
+    with _mps():
+        yield partial(_Process, share)
+
+
+@contextlib.contextmanager
+def _cluster(where: str, cpu: bool, share: int) -> Iterator[Callable[..., _Process | _Task]]:
+    with ray_at(where) as ray:
+        gpus = 0.0 if cpu or not ray.cluster_resources().get("GPU") else share / 100
+        yield partial(_Task, ray, ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(train_in_task))
 
 
 def last_scores(out: Path) -> dict[str, dict[str, float]]:
@@ -239,7 +316,7 @@ def _view(recipe: Recipe, members: Sequence[Member], out: Path) -> Iterator[Any]
         return
     with Live(console=console, refresh_per_second=2) as live:
 
-        def show(running: dict[str, _Process], done: list[Outcome]) -> None:
+        def show(running: dict[str, Any], done: list[Outcome]) -> None:
             live.update(_table(recipe, members, out, running, {outcome.name: outcome for outcome in done}))
 
         yield show

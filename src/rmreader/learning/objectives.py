@@ -49,6 +49,25 @@ def no_answer_loss(log_odds: Tensor, start: Tensor) -> Tensor:
     return F.softplus(torch.where(start >= 0, log_odds, -log_odds)).mean()
 
 
+def shared_norm_loss(log_total: Tensor, group: Tensor, start: Tensor) -> Tensor:
+    """−log [Z_a / (Z_a + Σ Z_r)]: how much of all spans' mass is in the answer's paragraph a; mean over the batch.
+
+    r runs over the rows of a's group, the same question beside other paragraphs, that hold no answer; Z is the sum of
+    e^(logit) over a paragraph's spans, ``log_total`` its logarithm [B]. With ``ml_loss`` it is the shared normalisation
+    of Clark & Gardner (2018), one softmax over the spans of all of the group's paragraphs:
+    −log [e^(span) / (Z_a + Σ Z_r)] = −log p(A) − log [Z_a / (Z_a + Σ Z_r)]. Alone in its group a row adds 0.
+
+    A group has no "none" of its own. "None" says that *this* paragraph does not answer, which is what a reader decides,
+    so it stays in each row's softmax (``no_answer_loss``). Were every row's e^z in the shared sum, it would be pushed
+    down where it is the truth: in the rows r.
+    """
+    answered = start >= 0
+    rivals = (group[:, None] == group) & ~answered
+    rivals = rivals | torch.eye(len(group), dtype=torch.bool, device=group.device)
+    pooled = torch.where(rivals, log_total, -torch.inf).logsumexp(1)
+    return torch.where(answered, pooled - log_total, 0.0).mean()
+
+
 def teacher_loss(log_p: Tensor, log_q: Tensor, context: Tensor, answered: Tensor, temperature: float) -> Tensor:
     """KL(q‖p) of a pointer's log p [B, m] from the teacher's log q, both at a temperature, times its square.
 

@@ -16,10 +16,10 @@ from types import FrameType
 from typing import Any
 
 from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
+from rmreader.console import say
 from rmreader.errors import UserError
 from rmreader.files import lock, read_manifest, settle, write_folder
 from rmreader.learning.checkpoint import MANIFEST as CHECKPOINT
-from rmreader.learning.log import say
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.readers.folder import MANIFEST, RECIPE, SHIPPED
 from rmreader.text.lexicon import Lexicon

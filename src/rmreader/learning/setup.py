@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rmreader.config import Recipe
+from rmreader.console import say
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
+from rmreader.data.negatives import asked_together
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import remarks, why_none
 from rmreader.errors import UserError
@@ -19,7 +22,7 @@ from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
 from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.feed import Feed
-from rmreader.learning.log import say
+from rmreader.learning.parallel import ALONE, World
 from rmreader.learning.rewards import Rewards, build_rewards
 from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
@@ -45,6 +48,8 @@ class Setup:
     selection: Feed | None
     dev: Feed | None
     rewards: Rewards | None
+    groups: NDArray[np.int64] | None
+    """With a shared normalisation, the number of each question's group."""
     train_name: str
     train_sha256: str
     text_inputs: TextInputs
@@ -52,6 +57,8 @@ class Setup:
     """Of the confidences, until they are fitted: that of the reader which the run started from, else 1."""
     read_every: int
     """Steps between looks at the device; on a GPU each look waits for it."""
+    world: World = ALONE
+    """The processes that train together."""
 
 
 def prepare(
@@ -62,9 +69,15 @@ def prepare(
     resume: bool,
     device_name: str | None,
     cache_dir: str | Path | None,
+    world: World = ALONE,
 ) -> Setup:
     """Check what is asked for, claim the folder, read the data, build the network."""
     device = pick_device(device_name)
+    if world.size > 1 and not (recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned"):
+        say(
+            f"{world.size} processes train together; without a tuned encoder a network is so small that this seldom "
+            "pays (an epoch of SQuAD takes 8 s on one GPU): rmreader members trains several readers at once instead."
+        )
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     init = recipe.training.init
@@ -77,7 +90,9 @@ def prepare(
     if not len(encoded):
         why = why_none(encoded.problems)
         raise UserError(f"{train_path}: has no question to learn from{why}; check it: rmreader data check.")
-    learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training), recipe.network.no_answer)
+    unanswered = recipe.network.no_answer or recipe.training.shared_norm
+    learned, held = split(encoded, recipe.training.holdout, split_seed(recipe.training), unanswered)
+    groups = groups_of(learned, recipe) if recipe.training.shared_norm else None
     train_sha256 = file_sha256(train_path)
     found = outfolder.claim(out, recipe, train_sha256, resume)
     weights = None
@@ -118,11 +133,13 @@ def prepare(
         selection=Feed(held, lexicon, device, text_inputs=text_inputs) if held else None,
         dev=Feed(dev, lexicon, device, text_inputs=text_inputs) if dev else None,
         rewards=rewards_of(learned, recipe).to(device) if reinforced else None,
+        groups=groups,
         train_name=train_path.name,
         train_sha256=train_sha256,
         text_inputs=text_inputs,
         temperature=temperature,
         read_every=50 if device.type == "cuda" else 1,
+        world=world,
     )
 
 
@@ -165,6 +182,23 @@ def rewards_of(encoded: Encoded, recipe: Recipe) -> Rewards:
     passages = ((encoded.passage(i), *encoded.spans(i)) for i in one_a_passage.tolist())
     longest = recipe.decoding.max_length if recipe.training.sampler == "top_k" else None
     return build_rewards(passages, passage_of, (encoded.references(i) for i in range(len(encoded))), longest)
+
+
+def groups_of(encoded: Encoded, recipe: Recipe) -> NDArray[np.int64]:
+    """The number of each question's group, all of whose paragraphs are normalised together."""
+    groups = asked_together(encoded.ids)
+    most = int(np.bincount(groups).max())
+    if most < 2:
+        raise UserError(
+            "training.shared_norm=true: the training file asks no question of several paragraphs; add some: rmreader "
+            "data negatives."
+        )
+    if most > recipe.training.batch_size:
+        raise UserError(
+            f"training.batch_size={recipe.training.batch_size}: training.shared_norm=true keeps all {most} paragraphs "
+            f"of a question in one batch; set {most} or more."
+        )
+    return groups
 
 
 def read_init(init: str | Path) -> tuple[dict[str, torch.Tensor], Lexicon]:

@@ -30,21 +30,34 @@ REINFORCED = ("rl", "reward_sample", "reward_greedy", "sample_better", "suppress
 class Learner:
     """The network, its moving average, the task weights and the optimizer: everything a step changes."""
 
-    def __init__(self, network: Network, recipe: Recipe, rewards: Rewards | None = None) -> None:
-        self.recipe, self.rewards = recipe, rewards
+    def __init__(
+        self,
+        network: Network,
+        recipe: Recipe,
+        rewards: Rewards | None = None,
+        groups: Tensor | None = None,
+        rank: int = 0,
+    ) -> None:
+        """``groups``: with a shared normalisation, the number of each training question's group; ``rank``: which of
+        several processes this is, whose random numbers differ."""
+        self.recipe, self.rewards, self.groups, self.rank = recipe, rewards, groups, rank
         self.network = network.train()
         self.reinforced = recipe.training.objective != "ml"
         self.measures = BASIC + (REINFORCED if self.reinforced else ())
         self.measures += ("no_answer",) if recipe.network.no_answer else ()
+        self.measures += ("shared_norm",) if groups is not None else ()
         self.measures += ("teacher",) if recipe.training.teacher else ()
+        self._means = [name for name in self.measures if name not in ("bad", "gradient")]
         device = next(network.parameters()).device
         self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ² of ML and of reinforcement
         self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
+        network.pointer.totals = groups is not None  # after the copy above, which is only ever evaluated
         self._average_weight = torch.zeros((), device=device)
+        self._share = torch.ones((), device=device)  # of the whole batch's questions, in ``gradients``
         self._approach = approach
         self._device = device
         if recipe.training.compile and device.type == "cuda":
-            network.aligner.compile_blocks()  # after the copy above, which is only ever evaluated
+            network.aligner.compile_blocks()
             network.pointer.compile_pointer()
             if isinstance(network.contextual, TunedEncoder) and not recipe.inputs.contextual_layer_dropout:
                 network.contextual.transformer.compile_layers()
@@ -57,44 +70,77 @@ class Learner:
         """The network that is evaluated and kept: the moving average where there is one."""
         return self.network if self.average is None else self.average
 
-    def set_place(self, step: int, total: int, halvings: int) -> None:
-        """Set the rates, the weight of the average and the random numbers for step ``step``."""
+    def set_place(self, step: int, total: int, halvings: int, share: float = 1.0) -> None:
+        """Set the rates, the weight of the average, the random numbers and the share of the batch for a step."""
         training = self.recipe.training
         for group in self.optimizer.param_groups:
             group["lr"].fill_(rate_at(training, group["base"], step, total, halvings))
         self._average_weight.fill_(average_weight(training.ema, step))
-        torch.manual_seed(mix(training.seed, step))
+        self._share.fill_(share)
+        torch.manual_seed(mix(training.seed, step, *([self.rank] if self.rank else [])))
 
     def step(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
         """Learn from a batch; returns the measures of the step, one float32 vector in the order of ``measures``.
 
         A step whose loss or gradient is not finite changes nothing and says so in ``bad``.
         """
+        return self._change(self._backward(batch))
+
+    def gradients(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
+        """The first half of a step that several processes take together: as one vector, to be summed over them, the
+        gradient of this one's part of the batch and its measures, all of them means, times its share of the whole."""
+        measures = self._backward(batch)
+        parts = [parameter.grad.flatten() for parameter in self._parameters if parameter.grad is not None]
+        parts.append(torch.stack([measures[name].detach().float() for name in self._means]))
+        return {"vector": torch.cat(parts) * self._share}
+
+    def update(self, vector: Tensor) -> dict[str, Tensor]:
+        """The second half: the step that the sum asks for. What is not finite in any part is not finite in the sum."""
+        place = 0
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.grad = vector[place : place + parameter.numel()].view_as(parameter)
+                place += parameter.numel()
+        measures = dict(zip(self._means, vector[place:].unbind(), strict=True))
+        return self._change(measures)
+
+    def _backward(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
+        """The gradient of the loss on a batch, and its measures, the loss among them."""
         self.optimizer.zero_grad(set_to_none=True)
         bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=bf16):
             pointers = self.network(batch)
         loss, measures = self._loss(batch, pointers)
         loss.backward()  # type: ignore[no-untyped-call]
+        return measures | {"loss": loss}
+
+    def _change(self, measures: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Follow the gradient, if it and the loss are finite."""
         norm = torch.nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None], foreach=True)
-        bad = (~(loss.isfinite() & norm.isfinite())).float()
+        bad = (~(measures["loss"].isfinite() & norm.isfinite())).float()
         if (most := self.recipe.training.clip) > 0:
-            self.optimizer.grad_scale = (norm / most).clamp(min=1.0)  # type: ignore[attr-defined]  # Adam divides by it
+            self.optimizer.grad_scale = (norm / most).clamp(min=1.0).float()  # type: ignore[attr-defined]  # Adam divides by it
         self.optimizer.found_inf = bad  # type: ignore[attr-defined]  # Adam leaves everything as it is where it is 1
         self.optimizer.step()
         self._follow(bad)
-        measures |= {"bad": bad, "loss": loss, "gradient": norm}
+        measures |= {"bad": bad, "gradient": norm}
         return {"measures": torch.stack([measures[name].detach().float() for name in self.measures])}
 
     def _loss(self, batch: Batch[Tensor], pointers: Pointers) -> tuple[Tensor, dict[str, Tensor]]:
         assert batch.start is not None
         assert batch.end is not None
-        training, log_p1, log_p2 = self.recipe.training, pointers.log_p1.float(), pointers.log_p2.float()
+        training, log_p1, log_p2 = self.recipe.training, _full(pointers.log_p1), _full(pointers.log_p2)
         ml = objectives.ml_loss(log_p1, log_p2, batch.start, batch.end)
         measures = {"ml": ml, "entropy_start": _entropy(log_p1), "entropy_end": _entropy(log_p2)}
         if pointers.no_answer is not None:
-            measures["no_answer"] = objectives.no_answer_loss(pointers.no_answer.float(), batch.start)
+            measures["no_answer"] = objectives.no_answer_loss(_full(pointers.no_answer), batch.start)
             ml = ml + training.no_answer_weight * measures["no_answer"]
+        if self.groups is not None:
+            assert batch.index is not None
+            assert pointers.log_total is not None
+            group = self.groups[batch.index]
+            measures["shared_norm"] = objectives.shared_norm_loss(_full(pointers.log_total), group, batch.start)
+            ml = ml + measures["shared_norm"]
         if training.teacher:
             measures["teacher"] = self._teach(batch, pointers)
             ml = (1 - training.teacher_weight) * ml + training.teacher_weight * measures["teacher"]
@@ -114,11 +160,11 @@ class Learner:
         context = true_steps(batch.context_lengths, batch.context.shape[1])
         loss = torch.zeros((), device=self._device)
         for own, taught in ((pointers.log_p1, batch.taught_start), (pointers.log_p2, batch.taught_end)):
-            parts = own.float(), taught.float(), context, answered
+            parts = _full(own), taught.float(), context, answered
             loss = loss + objectives.teacher_loss(*parts, training.teacher_temperature)
         if pointers.no_answer is not None and batch.taught_no_answer is not None:
             taught_odds = batch.taught_no_answer.float()
-            odds_loss = objectives.teacher_no_answer_loss(pointers.no_answer.float(), taught_odds)
+            odds_loss = objectives.teacher_no_answer_loss(_full(pointers.no_answer), taught_odds)
             loss = loss + training.no_answer_weight * odds_loss
         return loss
 
@@ -241,6 +287,11 @@ def mix(*numbers: int) -> int:
         value = ((value ^ value >> 27) * 0x94D049BB133111EB) % 2**64
         value ^= value >> 31
     return value >> 1
+
+
+def _full(tensor: Tensor) -> Tensor:
+    """In float32 at least, whatever type the network multiplies in."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def _entropy(log_p: Tensor) -> Tensor:

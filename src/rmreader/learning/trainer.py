@@ -6,10 +6,12 @@ step, so the step is all there is to remember of them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.config import Recipe
+from rmreader.console import say
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
 from rmreader.data.encode import encode_file
@@ -31,10 +34,11 @@ from rmreader.learning import checkpoint, readerfolder
 from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.evaluate import predict as answer_all
 from rmreader.learning.feed import Feed
-from rmreader.learning.log import Log, Show, live, read_log, rewind, say
+from rmreader.learning.log import Log, Show, live, read_log, rewind
 from rmreader.learning.outfolder import Stop, alone, find_init, stop_on_signals
+from rmreader.learning.parallel import join
 from rmreader.learning.schedule import Selection, judge, rate_at
-from rmreader.learning.setup import Setup, prepare
+from rmreader.learning.setup import Setup, pick_device, prepare
 from rmreader.learning.step import Learner
 from rmreader.readers.folder import MANIFEST, open_folder, update
 from rmreader.reading.answering.calibrate import calibrate, rows_in
@@ -110,17 +114,19 @@ def train(
 
     Everything that is chosen is chosen on held-out articles of the training file. The dev file is only reported on: at
     the end, and with ``curve`` at every evaluation too. What the reader answers to the questions of the ``predict``
-    files, by name, is written to ``predictions/NAME.json``.
+    files, by name, is written to ``predictions/NAME.json``. Under torchrun its processes train one reader together.
     """
-    data = Path(train_path), Path(dev_path) if dev_path else None
-    with alone(Path(out)):
-        setup = prepare(recipe, *data, Path(out), resume, device, cache_dir)
+    data, out = (Path(train_path), Path(dev_path) if dev_path else None), Path(out)
+    with join(pick_device(device)) as (world, own), alone(out) if world.leads else contextlib.nullcontext():
+        again = resume or not world.leads  # the others go on from what the first has begun
+        setup = world.in_turn(lambda: prepare(recipe, *data, out, again, str(own), cache_dir, world), own)
         with stop_on_signals() as stop:
             result = Run(setup, tensorboard, curve).go(stop)
-        if result.finished:
+        if result.finished and world.leads:
             calibrate_best(setup)
             for name, path in (predict or {}).items():
-                _answer(setup, path, Path(out) / "predictions" / f"{name}.json", cache_dir)
+                _answer(setup, path, out / "predictions" / f"{name}.json", cache_dir)
+        world.told(0.0, own)  # the reader is whole when any of them returns
         return result
 
 
@@ -171,12 +177,13 @@ class Run:
 
     def __init__(self, setup: Setup, tensorboard: bool = False, curve: bool = False) -> None:
         self.setup, self.recipe, self.out, self.curve = setup, setup.recipe, setup.out, curve
+        self.world = setup.world
         training = setup.recipe.training
-        self.learner = Learner(setup.network, setup.recipe, setup.rewards)
+        groups = None if setup.groups is None else torch.from_numpy(setup.groups).to(setup.device)
+        self.learner = Learner(setup.network, setup.recipe, setup.rewards, groups, self.world.rank)
         lengths = np.minimum(setup.train.encoded.context_lengths, training.max_context)
-        self.buckets = Buckets(
-            lengths, training.batch_size, training.seed, drop_last=len(lengths) >= training.batch_size
-        )
+        full = len(lengths) >= training.batch_size
+        self.buckets = Buckets(lengths, training.batch_size, training.seed, drop_last=full, groups=setup.groups)
         self.per_epoch = len(self.buckets.epoch(0))
         self.total = max(1, round(training.epochs * self.per_epoch))
         self.evaluate_every = max(1, round(training.evaluate_every * self.per_epoch))
@@ -193,8 +200,9 @@ class Run:
             self.state = State.from_tree(tree)
             self.saved = self.state.step
         self._restore_best()
-        rewind(self.out / "log.jsonl", self.state.logged())
-        self.log = Log(self.out / "log.jsonl", tensorboard)
+        if self.world.leads:
+            rewind(self.out / "log.jsonl", self.state.logged())
+        self.log = Log(self.out / "log.jsonl" if self.world.leads else Path(os.devnull), tensorboard)
         self.waiting: list[tuple[int, NDArray[Any], Tensor]] = []  # measures not yet read from the device
         self.shown = ""  # beside the progress bar
 
@@ -218,20 +226,25 @@ class Run:
         return TrainResult(self.out / "best", False, self.state.step, self._best_f1(), None)
 
     def _learn(self, stop: Stop, show: Show) -> None:
-        state, step = self.state, self._step()
-        batches = self.setup.train.batches(self._upcoming())
+        state, step, world = self.state, self._step(), self.world
+        asked: Stop | bool = stop
+        upcoming, ahead = itertools.tee(self._upcoming())
+        batches = self.setup.train.batches(map(self._own, ahead))
         clock, since = time.monotonic(), state.step
         while not state.ended:
+            if world.size > 1:  # all stop after the same step
+                asked = state.step % self.setup.read_every == 0 and world.any(bool(stop), self.setup.device)
             at_end = state.step >= self.total
-            if state.step != state.evaluated and (at_end or state.step % self.evaluate_every == 0) and not stop:
+            if state.step != state.evaluated and (at_end or state.step % self.evaluate_every == 0) and not asked:
                 self._evaluate()
             state.ended = state.ended or (at_end and state.evaluated == state.step)
-            if stop or state.ended or self._checkpoint_due():
+            if asked or state.ended or self._checkpoint_due():
                 self._save()
-            if stop or state.ended:
+            if asked or state.ended:
                 break
-            index, batch = next(batches)
-            self.learner.set_place(state.step, self.total, state.selection.halvings)
+            index, (_, batch) = next(upcoming), next(batches)
+            share = len(world.rows(index, self.setup.groups)) / len(index)
+            self.learner.set_place(state.step, self.total, state.selection.halvings, share)
             self.waiting.append((state.step, index, step(batch)["measures"].clone()))
             state.step += 1
             if state.step % self.setup.read_every == 0:
@@ -243,16 +256,27 @@ class Run:
         batches.close()
 
     def _step(self) -> Callable[[Batch[Tensor]], dict[str, Tensor]]:
-        """The step as it runs on this device: replayed as captured graphs where it can be."""
+        """The step as it runs on this device: replayed as captured graphs where it can be. Of several processes' step
+        that is the part up to the sum over them."""
+        learner, world = self.learner, self.world
+        act = learner.step if world.size == 1 else learner.gradients
 
         def step(batch: Batch[Tensor]) -> dict[str, Tensor]:
-            return self.learner.step(self.setup.train.fill(batch))
+            return act(self.setup.train.fill(batch))
 
-        if self.setup.device.type != "cuda" or not self.recipe.training.graphs:
-            return step
-        from rmreader.kernels.graphs import Graphed
+        captured: Callable[[Batch[Tensor]], dict[str, Tensor]] = step
+        if self.setup.device.type == "cuda" and self.recipe.training.graphs:
+            from rmreader.kernels.graphs import Graphed
 
-        return Graphed(step, lambda: list(self.learner.tensors().values()))
+            captured = Graphed(step, lambda: list(learner.tensors().values()))
+        if world.size == 1:
+            return captured
+        return lambda batch: learner.update(world.sum(captured(batch)["vector"]))
+
+    def _own(self, index: NDArray[Any]) -> NDArray[Any]:
+        """This process's part of a batch; where it has none, any row, which counts for nothing."""
+        rows = self.world.rows(index, self.setup.groups)
+        return rows if len(rows) else index[:1]
 
     def _upcoming(self) -> Iterator[NDArray[Any]]:
         """The batches from the present step on."""
@@ -293,6 +317,8 @@ class Run:
             )
 
     def _save_bad(self, step: int, index: NDArray[Any]) -> None:
+        if not self.world.leads:
+            return
         questions = [self.setup.train.encoded.ids[i] for i in index.tolist()]
         content = json.dumps({"step": step, "questions": questions})
         write_whole(self.out / "bad" / f"step-{step}.json", content.encode())
@@ -321,10 +347,13 @@ class Run:
         scores: dict[str, dict[str, Any]] = {}
         improved = True  # without held-out articles the last weights are the ones to keep
         if self.setup.selection is not None:
-            scores["selection"] = self._score(self.setup.selection)
-            f1 = criterion(scores["selection"])
+            f1 = 0.0
+            if self.world.leads:
+                scores["selection"] = self._score(self.setup.selection)
+                f1 = criterion(scores["selection"])
+            f1 = self.world.told(f1, self.setup.device)
             state.selection, improved, state.ended = judge(state.selection, f1, state.step, training)
-        if self.curve and self.setup.dev is not None:
+        if self.curve and self.setup.dev is not None and self.world.leads:
             scores["dev"] = self._score(self.setup.dev)
         state.evaluated = state.step
         means = {name: total / max(1, state.counted) for name, total in state.sums.items() if name != "bad"}
@@ -342,6 +371,8 @@ class Run:
     def _keep(
         self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]], fitted: dict[str, Any] | None = None
     ) -> None:
+        if not self.world.leads:
+            return
         provenance = {
             "rmreader": __version__,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -358,7 +389,8 @@ class Run:
         self._read()
         if self.state.step == self.saved and not self.state.ended:
             return
-        checkpoint.save_checkpoint(self.out / "last", self.learner.tensors(), dataclasses.asdict(self.state))
+        if self.world.leads:
+            checkpoint.save_checkpoint(self.out / "last", self.learner.tensors(), dataclasses.asdict(self.state))
         self.saved = self.state.step
 
     def _restore_best(self) -> None:
@@ -379,6 +411,8 @@ class Run:
     def _finish(self) -> TrainResult:
         """Report what was kept, from the files themselves, on dev."""
         dev, scores = None, self.state.selected
+        if not self.world.leads:
+            return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), None)
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
             about = read_manifest(self.out / "best" / MANIFEST)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from rmreader.config import Recipe, recipe_from, to_tree
+from rmreader.console import say
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import remarks
 from rmreader.errors import UserError
 from rmreader.files import write_whole
-from rmreader.learning.log import say
 from rmreader.learning.trainer import train
 from rmreader.readers.folder import find, open_folder
 from rmreader.reading.answering.answers import Row, text_of

@@ -25,6 +25,7 @@ class Pointers:
     log_p2: Tensor  # [B, m]
     rounds: list[Round] = field(default_factory=list)  # E and B of every block, where asked for
     no_answer: Tensor | None = None  # [B]: log-odds that the passage holds no answer, where the network has them
+    log_total: Tensor | None = None  # [B]: log of the mass of all spans, where ``pointer.totals`` asks for it
 
 
 class Network(nn.Module):
@@ -52,5 +53,5 @@ class Network(nn.Module):
         contextual = None if self.contextual is None else self.contextual(batch)
         V, U = self.encoder(batch, question, context, contextual)
         R, rounds = self.aligner(U, V, context, question)
-        log_p1, log_p2, no_answer = self.pointer(R, V, context, question)
-        return Pointers(log_p1, log_p2, rounds if keep_attention else [], no_answer)
+        log_p1, log_p2, no_answer, log_total = self.pointer(R, V, context, question)
+        return Pointers(log_p1, log_p2, rounds if keep_attention else [], no_answer, log_total)

@@ -85,13 +85,17 @@ class Pointer(nn.Module):
         self.end = Scorer(size)
         self.drop = VariationalDropout(config.dropout)
         self.no_answer = NoAnswer(size) if config.no_answer else None
+        self.totals = False  # whether log Z is given too, for a softmax over several passages
 
     def compile_pointer(self) -> None:
         """Fuse the whole pointer into few kernels, the same ones for any lengths."""
         self.forward = compile_for_lengths(self.forward, "bmd", "bnd", "bm", "bn")  # type: ignore[method-assign]
 
-    def forward(self, R: Tensor, V: Tensor, context: Tensor, question: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂ [B, m], log-odds of no answer [B]."""
+    def forward(
+        self, R: Tensor, V: Tensor, context: Tensor, question: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂ [B, m], log-odds of no answer [B], and
+        log Z₁·Z₂ [B], the mass of all spans."""
         R, V = self.drop(R), self.drop(V)
         s = summary(V, self.w, question)
         start = self.start(R, s)
@@ -99,8 +103,9 @@ class Pointer(nn.Module):
         l1 = expectation(R, log_p1.exp())
         end = self.end(R, self.fusion(s, l1))  # s̃ = fusion(s, l)
         log_p2 = masked_log_softmax(end, context, dim=1)  # Eq. 16
+        total = log_total(start, context) + log_total(end, context) if self.totals else None
         if self.no_answer is None:
-            return log_p1, log_p2, None
+            return log_p1, log_p2, None, total
         z = self.no_answer(l1, expectation(R, log_p2.exp()), s)
         # p(none) = e^z / (e^z + Σᵢⱼ e^(startᵢ + endⱼ)), and that sum is Z₁·Z₂
-        return log_p1, log_p2, z - log_total(start, context) - log_total(end, context)
+        return log_p1, log_p2, z - log_total(start, context) - log_total(end, context), total
