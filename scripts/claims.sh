@@ -39,7 +39,4 @@ rl)
         "${stage[@]}" --out "$RUNS/rl-$NAME" --keep "$KEPT/rl-$NAME.jsonl" "$@" || status=$? ;;
 *) echo "$part: no such part; take table4, table5 or rl" >&2; exit 2 ;;
 esac
-if [[ -n ${OUT:-} ]]; then  # where results are fetched from
-    cp "$KEPT"/*.jsonl "$OUT"
-fi
 exit $status

@@ -61,6 +61,7 @@ def consistent(recipe: Recipe) -> bool:
         bool(inputs.vectors or inputs.characters or inputs.exact_match or inputs.tags or inputs.contextual)
         and (not inputs.contextual or not frozen or inputs.contextual_pairing == "apart")
         and (frozen or not inputs.contextual.startswith("elmo:"))
+        and (recipe.network.align == "both" or not recipe.network.reattention)
         and (training.schedule != "halve" or training.holdout > 0)
     )
 

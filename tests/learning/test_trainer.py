@@ -82,10 +82,10 @@ def test_the_log_of_a_run_in_parts_is_that_of_the_whole_run(
         words = dataclasses.replace(filled.words, vectors=filled.words.vectors * torch.nan)
         return dataclasses.replace(filled, words=words)
 
-    def die(self: Learner, step: int, total: int, halvings: int) -> None:
+    def die(self: Learner, step: int, *place: Any) -> None:
         if step == fatal:
             raise KeyboardInterrupt  # which leaves on the disk what SIGKILL would
-        set_place(self, step, total, halvings)
+        set_place(self, step, *place)
 
     class StopAt(Stop):
         def __init__(self, run: Run, step: int) -> None:

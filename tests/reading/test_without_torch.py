@@ -61,7 +61,7 @@ def test_everything_a_reader_does_works_where_torch_cannot_be_imported(folder: P
         assert reader.ask("Who?", "Ada. " * 300, top=2)
         assert list(reader.ask_many([("Who?", "Ada wrote it.")] * 5))
         assert reader.explain("Who?", "Ada wrote it.").rounds
-        import rmreader.reading.files.chat, rmreader.reading.files.predict, rmreader.reading.files.export
+        import rmreader.shelf.chat, rmreader.reading.files.predict, rmreader.reading.files.export
         import rmreader.reading.answering.ensemble
         try:
             Reader.load(sys.argv[1], engine="torch")

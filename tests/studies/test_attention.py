@@ -224,7 +224,7 @@ def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(with_:
     assert CliRunner().invoke(app, [*words, "--question", "Who?"]).exit_code == 2
     done = CliRunner().invoke(app, [*words, "--model", ",".join(with_)])
     assert (done.exit_code, "give one reader" in done.stderr) == (1, True)
-    (tmp_path / "utf16.txt").write_text("Ada made a bridge.", encoding="utf-16")
-    done = CliRunner().invoke(app, [*words, "--question", "Who?", "--passage", str(tmp_path / "utf16.txt")])
+    (tmp_path / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
+    done = CliRunner().invoke(app, [*words, "--question", "Who?", "--passage", str(tmp_path / "picture.txt")])
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "utf16.txt: this is text in UTF-16, not plain text" in done.stderr
+    assert "picture.txt: this is a PNG image, not plain text" in done.stderr
