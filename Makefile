@@ -4,6 +4,7 @@
 # and for those who work on it:
 #   make quick  the fast tests
 #   make coverage  every test once more, and which lines they ran (nearly twice as slow)
+#   make plugs  the plugs against Haystack, the MCP SDK, Jupyter and older transformers, installed for it
 #   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +14,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 QUICK := $(addprefix tests/,text scoring data reading test_config.py test_house.py) \
 	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
-.PHONY: demo test quick coverage lint wheel clean
+.PHONY: demo test quick coverage plugs lint wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -31,6 +32,9 @@ quick: $(VENV)/.installed-dev
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --cov
+
+plugs: $(VENV)/.installed-dev
+	.ci/plugs
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
