@@ -112,7 +112,8 @@ def choose(
     for passage, answers, one in zip(passages, found, odds, strict=True):
         for answer in answers:
             sure = replace(answer, confidence=some * one / sum(odds) * answer.confidence)
-            key = normalize(answer.text) or "".join(filter(str.isalnum, answer.text.lower()))  # "A" is one, "." is none
+            key = normalize(answer.text) or (answer.text if answer.text.isalnum() and len(answer.text) == 1 else "")
+            # "A" says something, "the" and "." do not
             if key and (key not in best or best[key].confidence < sure.confidence):
                 best[key] = Citation(sure, passage, *passage.stretch.span(answer.start, answer.end))
     ranked = sorted(best.values(), key=lambda one: -one.confidence)
