@@ -47,7 +47,7 @@ class _Verbs(TyperGroup):
         except (
             BrokenPipeError
         ):  # the reader of our output has left, as in `| head`: nothing to say, nobody to say it to
-            _silence_stdout()
+            silence_stdout()
             raise typer.Exit(141) from None
         except OSError as error:
             _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.")
@@ -80,11 +80,11 @@ def _fail(sentence: str, status: int = 1) -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:  # a full disk, which is what was just said
-        _silence_stdout()
+        silence_stdout()
     raise typer.Exit(status)
 
 
-def _silence_stdout() -> None:
+def silence_stdout() -> None:
     """Point stdout at nothing, so that the interpreter's last flush does not complain where it cannot be written to."""
     with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rmreader.cli.app import app
+from rmreader.cli.app import app, silence_stdout
 from rmreader.cli.read import Model, Threads
 from rmreader.errors import UserError
 
@@ -36,3 +36,7 @@ def mcp(
         shelf.index.size()  # which refuses what is no index
     with contextlib.redirect_stdout(sys.stderr):  # standard output is for messages alone
         Server(reader, shelf, sys.stdin.buffer, sink).run()
+    try:
+        sink.flush()
+    except OSError:  # the program that asked has left, and nothing is wrong
+        silence_stdout()

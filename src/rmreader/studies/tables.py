@@ -142,9 +142,9 @@ def breakdown_table(lines: Sequence[Line], asked: Mapping[str, str], what: str =
 
     ``asked`` is the group of every question; rows are those of the full network, if it was trained, or else all.
     """
-    slugs = {line["row"] for line in lines}
+    slugs = dict.fromkeys(line["row"] for line in lines)
     main = next((slug for slug in ("dcrl-full", "full", "dcrl") if slug in slugs), None)
-    sides = {name: next((pair for pair in pairs if slugs.issuperset(pair)), None) for name, pairs in CONTRASTS.items()}
+    sides = {name: next((pair for pair in pairs if slugs.keys() >= {*pair}), None) for name, pairs in CONTRASTS.items()}
     records: list[dict[str, Any]] = []
 
     def add(name: str, values: Mapping[tuple[str, int], float], count: int) -> None:
