@@ -117,7 +117,7 @@ def test_a_member_begins_when_the_one_it_starts_from_is_done(run_members: Any, t
 def test_when_time_is_up_members_leave_a_checkpoint_and_go_on_later(run_members: Any, tmp_path: Path) -> None:
     (outcome,) = run_members([Member("a", ())])
     endless = [Member("b", ("training.epochs=9999", "training.schedule=constant")), Member("c", ())]
-    outcomes = run_members(endless, at_once=1, until=time.monotonic() + 3 * outcome.seconds)
+    outcomes = run_members(endless, at_once=1, until=time.monotonic() + 1.5 * outcome.seconds)
     assert outcomes == []  # c was not reached
     assert (tmp_path / "out" / "b" / "last").is_dir()
     assert not (tmp_path / "out" / "c").exists()
