@@ -25,7 +25,7 @@ demo: $(VENV)/.installed
 		"Who paid for the museum?"
 
 test: lint
-	$(BIN)/python -m pytest -n 3
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3
 
 quick: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not data and not browser" $(OPTIONS) $(QUICK)
