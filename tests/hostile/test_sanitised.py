@@ -18,7 +18,7 @@ def test_no_reader_folder_makes_the_operators_touch_what_is_not_theirs(tmp_path:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    count = int(os.environ.get("RMREADER_SANITISE", "6"))
+    count = int(os.environ.get("RMREADER_SANITISE", "12"))
     done = module.fuzz(count, 1, tmp_path)
     if done is None:
         pytest.skip("no compiler with the sanitizers")

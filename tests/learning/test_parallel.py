@@ -115,7 +115,7 @@ def test_two_processes_are_equal_and_learn_what_one_does(tiny: Any, tmp_path: Pa
     assert equal(first, load_file(tmp_path / "two" / "last" / "tensors.safetensors"))
 
 
-@pytest.mark.parametrize("mode", ["tuned", *(["frozen"] if "RMREADER_STEPS" in os.environ else [])])
+@pytest.mark.parametrize("mode", ["frozen", "tuned"])
 def test_encoders_and_dropout(tiny: Any, bert: Path, tmp_path: Path, mode: str) -> None:
     settings = (f"inputs.contextual={bert}", f"inputs.contextual_mode={mode}", "training.epochs=1")
     finished("support.ranks", tiny.folder, tmp_path / "two", *settings)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = ["test_api", "test_bad_requests", "test_slow_clients"]
+TESTS = ["test_api", "test_bad_requests", "test_slow_clients", "test_hostile", "test_drain"]
 
 
 @pytest.mark.slow
