@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.in_parts import InParts
 
 from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take
 from rmreader.serving.cost import count_tokens, weigh
@@ -216,25 +217,6 @@ def test_half_of_the_deadline_is_kept_in_reserve(held: Any, passage: str) -> Non
             assert len(await first) == len(await second) == 1
 
     asyncio.run(main())
-
-
-class InParts:
-    """Reads long passages part by part, and writes down in which order what is read."""
-
-    def __init__(self, reader: Any) -> None:
-        self.reader, self.read, self.began, self.gate = reader, list[str](), threading.Event(), threading.Event()
-
-    def ask_many(self, pairs: Iterator[tuple[str, str]], *, top: int, **options: Any) -> Iterator[Any]:
-        for question, passage in pairs:
-            self.read.append(question)
-            yield self.reader.ask(question, passage, top=top, always=True)
-
-    def ask_in_parts(self, question: str, passage: str, **options: Any) -> Iterator[Any]:
-        for part in self.reader.ask_in_parts(question, passage, **options):
-            self.read.append(question)
-            self.began.set()
-            assert self.gate.wait(60)
-            yield part
 
 
 def test_long_passages_take_turns_with_the_rest(reader: Any, passage: str) -> None:

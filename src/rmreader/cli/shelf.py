@@ -50,9 +50,9 @@ def ask_shelf(
     from rmreader.reading.answering.reader import Reader
     from rmreader.shelf.shelf import Shelf
 
-    shelf = Shelf.open(place)
-    shelf.index.size()  # which refuses what is no index, before a reader is loaded
-    shelf = Shelf.open(place, Reader.load(model, **loading))
+    index = Shelf.open(place).index
+    index.size()  # which refuses what is no index, before a reader is loaded
+    shelf = Shelf(index, Reader.load(model, **loading))
     for number, question in enumerate(questions):
         found = shelf.ask(question, **options)
         if json:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.console import progress
-from rmreader.console import say as say
 from rmreader.errors import UserError
 from rmreader.files import write_whole
 

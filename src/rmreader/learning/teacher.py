@@ -17,7 +17,7 @@ from rmreader.console import progress
 from rmreader.data.batch import Batch
 from rmreader.data.batches import windows
 from rmreader.data.encoded import Encoded
-from rmreader.data.store import Arrays, Damaged, bounds_of, open_arrays, save_arrays
+from rmreader.data.store import Arrays, bounds_of, kept
 from rmreader.files import cache_folder
 from rmreader.learning.evaluate import in_order
 from rmreader.learning.feed import Feed
@@ -73,12 +73,11 @@ def _said(
     weights = open_folder(reader).about["checksums"]["weights.safetensors"]
     facts = "\n".join([weights, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
     folder = cache_folder("taught", cache_dir) / hashlib.sha256(facts.encode()).hexdigest()[:32]
-    try:
-        return open_arrays(folder)[0]
-    except Damaged:
-        arrays = distributions(reader, learned, max_context, device)
-        save_arrays(folder, arrays, {"reader": str(reader)})
-        return arrays
+
+    def make() -> tuple[Arrays, dict[str, Any]]:
+        return distributions(reader, learned, max_context, device), {"reader": str(reader)}
+
+    return kept(folder, make, "teacher's distributions")[0]
 
 
 def distributions(

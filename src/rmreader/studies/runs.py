@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.config import Recipe, load_recipe, recipe_from, save_recipe, to_tree
+from rmreader.console import say
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import file_sha256, write_whole
-from rmreader.learning.log import curve, finished, read_log, say, seconds_of
+from rmreader.learning.log import curve, finished, read_log, seconds_of
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.setup import pick_device
 from rmreader.readers.folder import open_folder

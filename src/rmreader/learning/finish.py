@@ -1,0 +1,64 @@
+"""What is done with a reader once it is trained: its confidences are fitted, and files of questions answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rmreader.config import Recipe
+from rmreader.console import say
+from rmreader.data.encode import encode_file
+from rmreader.errors import UserError
+from rmreader.files import write_whole
+from rmreader.learning import readerfolder
+from rmreader.learning.evaluate import predict
+from rmreader.learning.feed import Feed
+from rmreader.learning.outfolder import find_init
+from rmreader.learning.setup import Setup
+from rmreader.readers.folder import MANIFEST, open_folder, update
+from rmreader.reading.answering.calibrate import calibrate, rows_in
+
+_ENOUGH = 100  # questions to fit a temperature on, where there is one to inherit
+
+
+def calibrate_best(setup: Setup) -> None:
+    """The last step: fit the reader's temperature on the held-out articles, unless that was done when the run first
+    ended. A reader that cannot be calibrated is whole all the same, and its training was long: it is only said."""
+    best, init = setup.out / "best", setup.recipe.training.init
+    if "calibration" in open_folder(best).about:
+        return
+    if setup.selection is None:
+        state = f"as sure as training.init={init}, temperature {setup.temperature:.3f}," if init else "not calibrated,"
+        why = f"confidences are {state} since no articles are held out to fit them on (training.holdout=0)"
+        say(f"{best}: {why}; rmreader calibrate fits them on questions of yours.")
+        update(best, **_decision_of(setup.recipe))
+        return
+    able = setup.recipe.network.no_answer
+    questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
+    if init and len(questions) < _ENOUGH:
+        say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
+        calibration = {"inherited": init, "questions": len(questions)}
+        update(best, calibration=calibration, **_decision_of(setup.recipe))
+        return
+    try:
+        calibrate(best, questions, engine="torch")
+    except UserError as error:
+        say(f"{best}: confidences are not calibrated: {error}")
+
+
+def _decision_of(recipe: Recipe) -> dict[str, Any]:
+    """What the reader that a run started from decides by, for a network that can say that there is no answer."""
+    manifest = find_init(recipe.training.init) if recipe.network.no_answer else None
+    about = open_folder(manifest.parent).about if manifest is not None and manifest.name == MANIFEST else {}
+    return {"no_answer": about["no_answer"]} if "no_answer" in about else {}
+
+
+def answer_file(setup: Setup, questions: Path, out: Path, cache_dir: str | Path | None) -> None:
+    """The kept reader's answers by id, in the official format; here, where device and inputs are at hand."""
+    if not out.exists():
+        network, lexicon, recipe = readerfolder.load_network(setup.out / "best", setup.device)
+        encoded = encode_file(questions, cache_dir)
+        feed = Feed(encoded, lexicon, setup.device, text_inputs=setup.text_inputs)
+        texts = predict(network, feed, recipe.decoding.max_length).texts
+        write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())
