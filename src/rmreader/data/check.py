@@ -25,9 +25,7 @@ class Report:
     answers: int = 0
     on_boundaries: int = 0  # answers that start and end where a token does
     problems: tuple[Problem, ...] = ()
-    ambiguous: tuple[
-        Problem, ...
-    ] = ()  # rows of a table whose answer has no offset and is in the passage several times
+    ambiguous: tuple[Problem, ...] = ()  # rows of a table whose answer is in its passage several times
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain data, with the share of answers on token boundaries."""

@@ -24,9 +24,8 @@ from rmreader import console
 from rmreader.errors import UserError
 
 T = TypeVar("T")
-_PATIENCE = datetime.timedelta(
-    days=1
-)  # the others wait while the first reads data; one that is gone is noticed at once
+# the others wait while the first reads data; one that is gone is noticed at once
+_PATIENCE = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True)

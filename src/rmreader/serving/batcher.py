@@ -127,9 +127,8 @@ class Batcher:
         turns, before = self._turns(), 0.0
         rounds = max(1.0, size / SLICE) + turns[CLIENT.get()] // SLICE  # that it takes, from the next on
         for job in self.pending + self._running:
-            if (
-                left := rounds - max(0, job.turn - self._round - 1)
-            ) > 0:  # of which it has one for each of its client's
+            left = rounds - max(0, job.turn - self._round - 1)
+            if left > 0:  # rounds before the call's end, of which it has one for each of its client's
                 before += min(job.size, max(min(left, 1.0), left * SLICE / max(SLICE, turns[job.client])) * SLICE)
         return self._seconds / self._tokens * before
 
