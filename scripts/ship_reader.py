@@ -62,9 +62,11 @@ def ship(args: argparse.Namespace) -> None:
 
 
 def forget_places(folder: Path) -> None:
-    """Keep only the last name of the path that a reader was started from: it says nothing to others."""
+    """Keep only the last names of the paths that a reader started and learned from: they say nothing to others."""
     reader = open_folder(folder)
-    training = dataclasses.replace(reader.recipe.training, init=Path(reader.recipe.training.init).name)
+    training = reader.recipe.training
+    teacher = ",".join(Path(one).name for one in training.teacher.split(",") if one)
+    training = dataclasses.replace(training, init=Path(training.init).name, teacher=teacher)
     save_recipe(dataclasses.replace(reader.recipe, training=training), folder / RECIPE)
     sign(folder, MANIFEST, reader.about)
 

@@ -20,7 +20,7 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
     if summary := about.get("summary"):
         yield f"{summary}\n"
     yield "- **Reads** a question and a passage and points at the answer in the passage. " + (
-        "It can say that the passage holds none." if recipe.network.no_answer else "It always points somewhere;"
+        "It can say that the passage holds none;" if recipe.network.no_answer else "It always points somewhere;"
     )
     yield "  its confidence says how sure it is."
     yield f"- **Inputs**: {', '.join(_inputs(recipe.inputs))}."
