@@ -105,3 +105,21 @@ def test_of_twenty_true_nothings_about_one_looks_like_something() -> None:
 def test_a_verdict_needs_an_interval_that_leaves_no_doubt(gaps: list[float], papers: float, expected: str) -> None:
     found = difference(dict(enumerate(gaps)), dict.fromkeys(range(3), 0.0))
     assert verdict(found, papers) == expected
+
+
+def test_a_difference_is_said_beside_the_papers() -> None:
+    three = {seed: 80 + seed / 10 for seed in (1, 2, 3)}
+    lower = difference({seed: value - 1 - seed / 100 for seed, value in three.items()}, three)
+    even = difference({1: 80.2, 2: 80.1, 3: 80.3}, three)
+    alone = difference({1: 80.0}, {1: 81.0})
+    assert lower is not None
+    assert even is not None
+    assert alone is not None
+    assert [lower.said(papers) for papers in (-0.5, 0.5, None)] == [
+        "lower, as in the paper",
+        "lower; in the paper higher",
+        "lower",
+    ]
+    assert even.said(0.0) == "no clear difference, as in the paper"
+    assert even.said(-0.5) == "no clear difference; in the paper lower"
+    assert alone.said(-0.5) == "one seed tells nothing; in the paper lower"

@@ -14,17 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.networks import open_network
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.cli.study import sample
 from rmreader.data.encode import encode_file, encode_pairs
 from rmreader.errors import UserError
+from rmreader.learning.attention import divergences, pairs_of
+from rmreader.learning.kept import read
+from rmreader.readers.folder import open_folder
 from rmreader.reading.running.engines import Pair
 from rmreader.studies import plots
-from rmreader.studies.attention import divergences, open_network, study_attention
-from rmreader.studies.figure import movements, sample, study_figure
-from rmreader.studies.kept import read
+from rmreader.studies.attention import movements, study_attention, study_figure
 from rmreader.studies.readers import load
+from rmreader.studies.report import save
 from rmreader.text.tokens import tokenize
 
 CPU = torch.device("cpu")
@@ -55,8 +59,7 @@ def rounds_of(folder: str, question: str, passage: str) -> Any:
 
 def test_divergences_are_those_of_loops_over_one_question_at_a_time(tiny: Any, with_: list[str]) -> None:
     encoded = encode_file(tiny.dev)
-    found, seeds = divergences(with_, encoded, CPU, reattention=True, batch_size=7)
-    assert seeds == [1, 1]  # of their recipes
+    found = divergences([open_folder(folder) for folder in with_], pairs_of(tiny.dev), "cpu", batch_size=7)
     assert list(found) == ["E1 to E2", "E2 to E3", "B1 to B2", "B2 to B3", "E2 to E2*", "E3 to E3*"]
     assert all(values.shape == (2, len(encoded)) for values in found.values())
     order = np.argsort(encoded.context_lengths, kind="stable")  # as they are read
@@ -85,8 +88,8 @@ def test_the_spread_is_over_questions_not_over_all_values(
     """Each question counts once, as the mean over the readers: readers that differ must not widen the spread."""
     encoded = encode_file(tiny.dev)
     readers = [*with_, str(make_reader(11))]
-    values, _ = divergences(readers, encoded, CPU, reattention=True)
-    kept = study_attention(tiny.dev, [], readers, CPU).data["rows"]
+    values = divergences([open_folder(folder) for folder in readers], pairs_of(tiny.dev), "cpu")
+    kept = study_attention(tiny.dev, {"with": readers}, "cpu").data["rows"]
     for name, each in values.items():
         questions = [sum(float(each[r, q]) for r in range(3)) / 3 for q in range(len(encoded))]
         mean = sum(questions) / len(questions)
@@ -104,9 +107,10 @@ def test_the_spread_over_ensembles_is_that_of_their_means(
     """Four readers as two ensembles of two: each is read alone, and its mean counts once."""
     readers = [str(make_reader(seed)) for seed in (21, 22, 23, 24)]
     keep = tmp_path / "kept.jsonl"
-    both = study_attention(tiny.dev, [], readers, CPU, keep_to=keep, ensembles=2)
+    both = study_attention(tiny.dev, {"with": readers}, "cpu", keep_to=keep, ensembles=2)
+    assert [line["seeds"] for line in read(keep)] == [[1, 1], [1, 1]]  # of their recipes
     assert [line["readers"] for line in read(keep)] == [both.data["readers"]["with"][k : k + 2] for k in (0, 2)]
-    alone = [study_attention(tiny.dev, [], readers[k::2], CPU).data["rows"] for k in (0, 1)]
+    alone = [study_attention(tiny.dev, {"with": readers[k::2]}, "cpu").data["rows"] for k in (0, 1)]
     for name, row in both.data["rows"].items():
         means = [rows[name]["with"]["mean"] for rows in alone]
         middle = sum(means) / 2
@@ -122,7 +126,7 @@ def test_the_spread_over_ensembles_is_that_of_their_means(
 def test_the_table_has_both_lists_beside_the_papers(
     tiny: Any, with_: list[str], make_reader: Callable[..., Path]
 ) -> None:
-    report = study_attention(tiny.dev, [str(make_reader(5, PLAIN))], with_, CPU, limit=6)
+    report = study_attention(tiny.dev, {"without": [str(make_reader(5, PLAIN))], "with": with_}, "cpu", limit=6)
     assert report.data["questions"] == 6
     rows = {row[0]: row[1:] for row in report.rows}
     assert rows["E2 to E2*"][0] == "–"  # one reader has no ensemble to be compared with
@@ -134,7 +138,7 @@ def test_the_table_has_both_lists_beside_the_papers(
 
 def test_a_reader_in_the_wrong_list_is_refused(tiny: Any, with_: list[str]) -> None:
     with pytest.raises(UserError, match="without reattention, but its recipe says otherwise"):
-        study_attention(tiny.dev, with_, [], CPU)
+        study_attention(tiny.dev, {"without": with_}, "cpu")
     done = CliRunner().invoke(app, ["study", "attention", "--data", str(tiny.dev)])
     assert done.exit_code == 2
 
@@ -179,16 +183,17 @@ def test_what_reattention_moved_is_what_goes_when_it_is_taken_away(
 
 def test_the_page_and_its_drawings_are_whole_and_safe(with_: list[str], tmp_path: Path) -> None:
     passage = 'In <script>alert("1")</script> & Oslo, Ada made a bridge.'
-    report = study_figure("Who made <b>a bridge</b>?", passage, with_[0], tmp_path, "cpu")
-    assert len(report.files) == 1 + 2 * (1 + 3 + 3)
-    page = report.files[0].read_text(encoding="utf-8")
+    report = study_figure("Who made <b>a bridge</b>?", passage, with_[0], "cpu")
+    files = save(report, tmp_path)[2:]
+    assert len(files) == 1 + 2 * (1 + 3 + 3)
+    page = files[0].read_text(encoding="utf-8")
     assert "<script" not in page
     assert "<b>a bridge" not in page
     assert "&lt;" in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace(
         "http-equiv", ""
     )  # nothing from outside
-    for path in report.files[1:]:
+    for path in files[1:]:
         ElementTree.parse(path)
     assert {row[0] for row in report.rows} == {"E2", "E3"}
     assert report.data["answer"] in passage

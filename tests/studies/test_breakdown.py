@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from rmreader.cli import app
 from rmreader.data.squad import read_squad
+from rmreader.learning import kept
 from rmreader.scoring.groups import GROUPS, groups_of, pack, unpack
 from rmreader.scoring.squad import f1
-from rmreader.studies import kept
 from rmreader.studies.readers import load, predictions
-from rmreader.studies.tables import breakdown_table
-from rmreader.studies.whole import build
+from rmreader.studies.report import save
+from rmreader.studies.tables import breakdown_table, build
 
 
 def test_each_group_has_the_mean_of_its_questions_and_failures_are_failures(
@@ -80,11 +80,11 @@ def test_what_reattention_and_dcrl_give_is_compared_seed_by_seed() -> None:
 
 def test_the_page_has_the_groups_of_the_kept_questions(tmp_path: Path) -> None:
     kept.keep(tmp_path / "ablation.jsonl", lines(full=40, dcrl_full=50))
-    build(tmp_path, tmp_path)
+    save(build(tmp_path), tmp_path)
     assert "Where readers are right" not in (tmp_path / "index.html").read_text(encoding="utf-8")
     questions = {"kind": "questions", "study": "questions", "row": "dev 123", **ASKED}
     kept.keep(tmp_path / "questions.jsonl", [questions])
-    build(tmp_path, tmp_path)
+    save(build(tmp_path), tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Where readers are right" in page
     assert page.count("<img") == 2  # of Table 4 and of the groups

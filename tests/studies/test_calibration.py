@@ -14,8 +14,8 @@ from rmreader.errors import UserError
 from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error
 from rmreader.scoring.squad import exact_match, f1
-from rmreader.studies.calibration import study_calibration
 from rmreader.studies.report import save
+from rmreader.studies.scores import study_calibration
 
 
 def test_it_judges_the_confidences_that_ask_gives(make_reader: Any, tiny: Any, tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_it_judges_the_confidences_that_ask_gives(make_reader: Any, tiny: Any, t
     folder = make_reader(1)
     manifest = folder / "reader.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"temperature": 2.5}))
-    report = study_calibration([str(folder)], tiny.dev, tmp_path)
+    report = study_calibration([str(folder)], tiny.dev)
     found = report.data[str(folder)]
 
     reader, sure, right, exact = Reader.load(folder), [], [], []
@@ -57,11 +57,12 @@ def test_readers_whose_folders_have_one_name_are_kept_apart_and_a_runs_folder_wi
     pytest.importorskip("matplotlib", reason="matplotlib, of the extra `plots`, is not installed")
     one, two = make_reader(1), make_reader(2)
     assert one.name == two.name == "best"
-    report = study_calibration([str(one), str(two)], tiny.dev, tmp_path)
+    report = study_calibration([str(one), str(two)], tiny.dev)
+    drawn = save(report, tmp_path)[2:]
     assert list(report.data) == [str(one), str(two)]
     assert [row[0] for row in report.rows] == [str(one)] * 2 + [str(two)] * 2
-    assert [path.name for path in report.files] == ["reliability-1-best.png", "reliability-2-best.png"]
-    assert all(path.is_file() for path in report.files)
+    assert [path.name for path in drawn] == ["reliability-1-best.png", "reliability-2-best.png"]
+    assert all(path.is_file() for path in drawn)
     both = f"{one},{two.parent}"
     runs = study_calibration([str(one.parent), both], tiny.dev)
     assert runs.data[str(one.parent)] == report.data[str(one)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,16 @@ from typer.testing import CliRunner
 
 from rmreader.cli import app
 from rmreader.errors import UserError
+from rmreader.learning import kept
+from rmreader.learning.kept import groups
+from rmreader.scoring.groups import GROUPS, pack
 from rmreader.scoring.significance import FAILS, HOLDS, OPEN
-from rmreader.studies import claims, kept, paper
-from rmreader.studies.tables import rl_table
-from rmreader.studies.whole import build
+from rmreader.studies import paper
+from rmreader.studies.report import WORDS, Report, save
+from rmreader.studies.tables import build, claims_table, rl_table
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST, SECOND, THIRD, FOURTH, FIFTH = (claim["claim"] for claim in claims.WORDS["claims"])
+FIRST, SECOND, THIRD, FOURTH, FIFTH = (claim["claim"] for claim in WORDS["claims"])
 
 
 def training(row: str, seed: int, f1: float, study: str = "ablation", **more: Any) -> kept.Line:
@@ -51,7 +57,14 @@ def attentions(gap: float) -> list[kept.Line]:
 
 
 def verdicts(folder: Path) -> dict[str, str]:
-    return {claim: claims.together(parts) for claim, parts in claims.judge(claims.groups(folder)).items()}
+    return {claim: found["verdict"] for claim, found in claims_table(groups(folder)).data.items()}
+
+
+def write(folder: Path, out: Path, price: float = 0.0) -> Report:
+    """The report with its files, as the command leaves it."""
+    report = build(folder, price)
+    save(report, out)
+    return report
 
 
 def test_what_was_planted_is_what_is_said(tmp_path: Path) -> None:
@@ -75,23 +88,24 @@ def test_trainings_of_another_setting_are_not_compared(tmp_path: Path) -> None:
         if line["row"] == "full":
             line["setting"] = "other"
     kept.keep(tmp_path / "ablation.jsonl", lines)
-    parts = claims.judge(claims.groups(tmp_path))[FOURTH]
-    assert all(part.found is None for part in parts)
+    parts = claims_table(groups(tmp_path)).data[FOURTH]["parts"]
+    assert len(parts) == 2
+    assert all(part["ours"] == "not measured" for part in parts)
 
 
 def test_with_no_logs_the_page_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    report = build(tmp_path / "log", tmp_path / "report")
+    report = write(tmp_path / "log", tmp_path / "report")
     claimed = [row for row in report.rows if not row[0].startswith("· ")]
     assert [row[1] for row in claimed] == [OPEN] * 5
     assert {row[2] for row in report.rows if row[0].startswith("· ")} == {"not measured"}
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
-    for what, command in claims.WORDS["kept"].values():
+    for what, command in WORDS["kept"].values():
         assert what in page
         assert command.replace("…", "").split(" --")[0] in page
     assert "<img" not in page
     with pytest.raises(UserError, match="no such folder"):
-        build(tmp_path / "none", tmp_path)
+        build(tmp_path / "none")
 
 
 @pytest.fixture
@@ -131,27 +145,90 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(w
     text = (tmp_path / "report" / "reproduction.md").read_text(encoding="utf-8")
     assert f"| {FIRST} | holds |" in text
     again = tmp_path / "again"
-    build(whole, again, 2.5)
+    write(whole, again, 2.5)
     assert (again / "index.html").read_bytes() == (tmp_path / "report" / "index.html").read_bytes()
 
 
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """Lines as scripts/claims.sh leaves them: two networks, both stages, attacks, groups of questions, ensembles."""
+    folder, rng = tmp_path / "claims", random.Random(1)
+    gains = {"dcrl-full": 0.8, "full": 0.0, "dcrl-reattention-false": 0.3, "reattention-false": -0.5, "scst-full": 0.6}
+    gains |= {"dcrl-attention-dot": 0.4, "attention-dot": -0.3, "dcrl-blocks-2": 0.7, "blocks-2": -0.1}
+    data = {"train": "train-v1.1.json.gz 0123456789", "dev": "dev-v1.1.json.gz 9876543210"}
+    for name, level, chosen in (("small-100", 80.0, [*gains]), ("base", 85.0, [*gains][:5])):
+        lines = []
+        for row, seed in product(chosen, (1, 2, 3)):
+            f1 = level + gains[row] + 0.2 * seed + rng.uniform(-0.02, 0.02)
+            attacked = {"exact_match": 41.5, "f1": f1 - 34, "total": 1000, "clean_exact_match": 72.0, "clean_f1": f1}
+            more: dict[str, Any] = {"setting": name, "data": data, "addsent": attacked, "addonesent": attacked}
+            more |= {"recipe": {"network.hidden": 100}, "device": "NVIDIA H200", "seconds": 105.0, "beside": 12}
+            each = [255 if rng.random() < f1 / 100 else 0 for _ in range(400)]
+            more |= {"each": pack(each), "twins": pack([rng.randrange(4) for _ in range(50)]), "steps": 27_000}
+            lines.append(training(row, seed, f1, **more))
+        kept.keep(folder / f"ablation-{name}.jsonl", lines)
+    groups = {kind: pack([i % len(names) for i in range(400)]) for kind, names in GROUPS.items()}
+    kept.keep(folder / "questions.jsonl", [{"kind": "questions", "study": "questions", "row": data["dev"], **groups}])
+    runs = [training("start", 0, 85.0, "rl", data=data)]
+    for row, seed in product(("dcrl", "scst", "ml", "dcrl-k32"), (1, 2, 3)):
+        f1 = 85 + {"dcrl": 0.3, "scst": 0.1, "ml": 0.32, "dcrl-k32": 0.4}[row] + rng.uniform(-0.02, 0.02)
+        curve = {"dev F1": [[900, f1 - 0.1], [1800, f1]], "reward_greedy": [[900, 0.8], [1800, 0.81]]}
+        runs.append(training(row, seed, f1, "rl", data=data, curve=curve))
+    kept.keep(folder / "rl-base.jsonl", runs)
+    ensembles = [{**line, "readers": [f"{name}{k}" for name in "abc"]} for k in (1, 2) for line in attentions(0.1 * k)]
+    kept.keep(folder / "attention-small-100.jsonl", ensembles)
+    for name in ("squad", "adversarial", "breakdown", "failures"):
+        words = WORDS["reports"][name]
+        rows = [[f"{column} | <i>" for column in words["columns"]]]
+        table = {"title": words["title"], "header": list(words["columns"]), "rows": rows, "notes": ["A note."]}
+        file = folder / f"{name.replace('failures', 'breakdown')}.jsonl"
+        kept.keep(file, [{"kind": "report", "study": name, "row": rows[0][0], "commit": "c0ffee", **table}])
+    return folder
+
+
+def test_a_whole_report_is_made_of_what_trainings_keep(campaign: Path, tmp_path: Path) -> None:
+    report = write(campaign, tmp_path / "report", price=3.0)
+    found = {claim: one["verdict"] for claim, one in report.data.items()}
+    assert found == {FIRST: HOLDS, SECOND: HOLDS, THIRD: HOLDS, FOURTH: FAILS, FIFTH: HOLDS}
+    parts = {(part["what"], part["log"]): part for part in report.data[FIRST]["parts"]}
+    assert {log for _, log in parts} == {"ablation-small-100", "ablation-base"}  # each network is judged by itself
+    ours = parts["with − without, after DCRL", "ablation-base"]["ours"]
+    assert re.fullmatch(r"\+0\.\d\d \(\+0\.\d\d to \+0\.\d\d\)", ours)  # with numbers
+    text, page = (
+        (tmp_path / "report" / name).read_text(encoding="utf-8") for name in ("reproduction.md", "index.html")
+    )
+    headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [unescape(one) for one in re.findall("<h2>(.*)</h2>", page)]  # one template, twice
+    assert headings[:3] == ["The paper's claims", "Time and cost", "What is not measured yet"]
+    assert "| Table 1 | rmreader study rounds RECIPE --train TRAIN" in text  # how to make what is missing
+    for log, count in (("ablation-small-100", 3), ("ablation-base", 3), ("rl-base", 1), ("attention-small-100", 1)):
+        assert sum(heading.endswith(f"({log})") for heading in headings) == count
+    row = next(line for line in text.splitlines() if line.startswith("| (5) Attention: Dot |"))
+    assert "lower, as in the paper" in row
+    assert re.search(r"E1 to E2 \| .* \(ensembles ± 0\.\d{3}\)", text)
+    assert page.count("<img ") == 3 + 3 + 1 + 1
+    assert page.count("<i>") == 0
+    assert "\\| <i>" in text  # a bar does not end a cell
+
+
 @pytest.mark.browser
-def test_the_page_opens_in_chromium_without_errors(chromium: Any, whole: Path, tmp_path: Path) -> None:
-    build(whole, tmp_path / "report")
-    problems: list[str] = []
-    page = chromium.new_page(viewport={"width": 1180, "height": 900})
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda line: problems.append(line.text))
-    page.on("request", lambda request: request.url.startswith(("file:", "data:")) or problems.append(request.url))
-    page.goto((tmp_path / "report" / "index.html").as_uri())
-    script = "all => all.map(one => [one.complete, one.naturalWidth, one.naturalHeight])"
-    sizes = page.eval_on_selector_all("img", script)
-    tables = page.locator("table").count()
-    page.close()
-    assert problems == []
-    assert len(sizes) == 5
-    assert all(complete and width > 100 and height > 100 for complete, width, height in sizes)
-    assert tables >= 9
+def test_the_page_opens_in_chromium_without_errors(chromium: Any, campaign: Path, whole: Path, tmp_path: Path) -> None:
+    for folder, drawings in ((whole, 5), (campaign, 8)):
+        write(folder, tmp_path / "report")
+        problems: list[str] = []
+        page = chromium.new_page(viewport={"width": 1180, "height": 900})
+        page.on("pageerror", lambda error, to=problems: to.append(str(error)))
+        page.on("console", lambda line, to=problems: to.append(line.text))
+        page.on("request", lambda one, to=problems: one.url.startswith(("file:", "data:")) or to.append(one.url))
+        page.goto((tmp_path / "report" / "index.html").as_uri())
+        script = "all => all.map(one => [one.complete, one.naturalWidth, one.naturalHeight])"
+        sizes = page.eval_on_selector_all("img", script)
+        tables = page.locator("table").count()
+        page.close()
+        assert problems == []
+        assert len(sizes) == drawings
+        assert all(complete and width > 100 and height > 100 for complete, width, height in sizes)
+        assert tables >= 9
 
 
 def test_a_variant_of_dcrl_has_its_own_row_against_the_start_and_the_control() -> None:
@@ -182,17 +259,20 @@ def test_lines_are_kept_once_and_a_cut_one_is_left_out(tmp_path: Path) -> None:
 def test_the_page_in_the_docs_is_what_the_logs_of_the_repository_say(tmp_path: Path) -> None:
     if not (ROOT / "log" / "claims").is_dir():
         pytest.skip("no log/claims: this is not a checkout of the repository")
-    build(ROOT / "log" / "claims", tmp_path)
+    write(ROOT / "log" / "claims", tmp_path)
     made, written = ((folder / "reproduction.md").read_text(encoding="utf-8") for folder in (tmp_path, ROOT / "docs"))
     assert made == written, "run: rmreader study all --from log/claims --out report && cp report/reproduction.md docs/"
 
 
 def test_every_comparison_of_a_claim_names_trainings_that_a_study_makes() -> None:
-    made = {"ablation": {row.slug for row in paper.TABLE_4} | {paper.changed(row.network) for row in paper.TABLE_4}}
-    made["rl"] = {"dcrl", "scst", "ml"}
-    for claim in claims.WORDS["claims"]:
+    made = {"ablation": {row.slug for row in paper.TABLE_4} | {row.first for row in paper.TABLE_4}}
+    made |= {"rl": {"dcrl", "scst", "ml"}, "attention": {"with", "without"}}
+    for claim in WORDS["claims"]:
         for what, study, first, second, measure, *rows in claim["parts"]:
             assert {first, second} <= made[study], what
+            if study == "attention":
+                assert (measure in ("redundancy", "deficiency"), rows) == (True, [])
+                continue
             assert measure in ("dev", "addsent", "addonesent")
             slugs = [paper.TABLE_4[row].slug for row in rows]
             assert study == "rl" or slugs == [first, second]

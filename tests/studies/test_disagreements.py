@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.networks import open_network
 
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.learning.evaluate import predict
 from rmreader.reading.answering.answers import Answer
 from rmreader.scoring.squad import normalize
-from rmreader.studies.attention import open_network
-from rmreader.studies.disagreements import Case, compare, counts, marked, page
+from rmreader.studies.disagreements import Case, compare, counts, page
 
 
 class Reading(HTMLParser):
@@ -29,6 +29,8 @@ class Reading(HTMLParser):
         self.outside: list[str] = []
         self.marks: dict[str, str] = {"in1": "", "in2": ""}
         self.text = ""
+        self.passage = ""
+        self._passage = False
         self._inside: list[str] = []
         self.feed(text)
 
@@ -37,22 +39,24 @@ class Reading(HTMLParser):
         self.outside += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action")]
         if tag == "mark":
             self._inside = (dict(attrs)["class"] or "").split()
+        self._passage = self._passage or (tag == "p" and dict(attrs).get("class") == "passage")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "mark":
             self._inside = []
+        self._passage = self._passage and tag != "p"
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        self.passage += data if self._passage else ""
         for name in self._inside:
             self.marks[name] += data
 
 
 def case(passage: str, first: tuple[int, int], second: tuple[int, int], **more: Any) -> Case:
-    found = [Answer(passage[a:b], a, b, 0.0, 0.0, "") for a, b in (first, second)]
+    one, other = (Answer(passage[a:b], a, b, 0.0, 0.0, "") for a, b in (first, second))
     fields: dict[str, Any] = {"id": "q", "question": "Who?", "references": ["x"], **more}
-    scores = {"first_score": (1.0, 1.0), "second_score": (0.0, 0.5)}
-    return Case(passage=passage, first=found[0], second=found[1], **{**scores, **fields})
+    return Case(passage=passage, given=(one, other), **{"scores": ((1.0, 1.0), (0.0, 0.5)), **fields})
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
@@ -63,16 +67,15 @@ def test_marks_stand_where_the_answers_stand_and_the_passage_is_as_it_was(passag
     places = st.integers(0, len(passage))
     spans = [tuple(sorted((data.draw(places), data.draw(places)))) for _ in range(2)]
     one = case(passage, *spans)  # type: ignore[arg-type]
-    seen = Reading(marked(one))
-    assert seen.text == passage
-    assert seen.marks == {"in1": one.first.text, "in2": one.second.text}
-    assert set(seen.tags) <= {"mark"}
+    seen = Reading(page("t", ("a", "b"), [one], 1).decode())
+    assert seen.passage == passage
+    assert seen.marks == {"in1": one.given[0].text, "in2": one.given[1].text}
 
 
 def test_nothing_in_the_data_becomes_markup_and_nothing_comes_from_outside() -> None:
     evil = "</p><script src=//x></script>\"'&<img src=x onerror=y>"
     one = case(evil, (0, 4), (2, 9), question=evil, references=[evil], id=evil)
-    seen = Reading(page(evil, (evil, evil), [one], 1))
+    seen = Reading(page(evil, (evil, evil), [one], 1).decode())
     assert not {"script", "img", "link", "iframe"} & set(seen.tags)
     assert seen.outside == []
     assert seen.text.count(evil) >= 4
@@ -80,7 +83,7 @@ def test_nothing_in_the_data_becomes_markup_and_nothing_comes_from_outside() -> 
 
 def test_who_is_right_is_counted() -> None:
     rows = [((1.0, 1.0), (0.0, 0.5)), ((0.0, 0.5), (0.0, 0.0)), ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.4), (0.0, 0.4))]
-    cases = [case("a b", (0, 1), (2, 3), first_score=first, second_score=second) for first, second in rows]
+    cases = [case("a b", (0, 1), (2, 3), scores=row) for row in rows]
     assert counts(cases) == {
         "total": 4,
         "first_exact": 1,
@@ -105,4 +108,6 @@ def test_the_cases_are_the_questions_that_two_readers_answer_differently(
     assert differ
     for found in (cases, compare(folders, read_squad(tiny.dev), "cpu")):  # as `evaluate` reads, and in torch
         assert [one.id for one in found] == [encoded.ids[i] for i in differ]
-        assert [(one.first.text, one.second.text) for one in found] == [(answers[0][i], answers[1][i]) for i in differ]
+        assert [tuple(answer.text for answer in one.given) for one in found] == [
+            (answers[0][i], answers[1][i]) for i in differ
+        ]

@@ -14,7 +14,7 @@ BLOCKED = ("spacy", "pydantic", "fastapi", "matplotlib", "transformers", "h5py",
 def test_every_study_can_be_imported_without_the_extras() -> None:
     (folder,) = rmreader.studies.__path__
     modules = [f"rmreader.studies.{path.stem}" for path in Path(folder).glob("*.py") if path.stem != "__init__"]
-    assert len(modules) > 10
+    assert len(modules) > 8
     lines = ["import sys, importlib", f"sys.modules.update(dict.fromkeys({BLOCKED!r}))"]
     lines += [f"importlib.import_module({name!r})" for name in [*modules, "rmreader.cli"]]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)

@@ -28,13 +28,13 @@ def cells(real_data: Path) -> list[list[str]]:
 
 @pytest.mark.data
 def test_tables_2_and_3_are_as_printed(cells: list[list[str]]) -> None:
-    for rows, count in (((*paper.SINGLE, *paper.ENSEMBLE, paper.HUMAN), 20), (paper.TABLE_3, 7)):
+    for rows, count in (((*paper.SINGLE, *paper.ENSEMBLE, *paper.HUMAN), 20), (paper.TABLE_3, 7)):
         assert len(rows) == count
-        for row in rows:
-            pairs = [["-", "-"] if pair is None else [f"{x:.1f}" for x in pair] for pair in (row.first, row.second)]
+        for model, *scores in rows:
+            pairs = [["-", "-"] if pair is None else [f"{x:.1f}" for x in pair] for pair in scores]
             assert any(
-                cell[0].startswith(row.model.rstrip("*+")) and cell[1:] == [*pairs[0], *pairs[1]] for cell in cells
-            ), row
+                cell[0].startswith(model.rstrip("*+")) and cell[1:] == [*pairs[0], *pairs[1]] for cell in cells
+            ), model
 
 
 @pytest.mark.data
@@ -49,9 +49,9 @@ def test_table_4_is_as_printed_with_its_differences(cells: list[list[str]]) -> N
 
 @pytest.mark.data
 def test_tables_1_and_5_are_as_printed(cells: list[list[str]]) -> None:
-    for row in paper.TABLE_1:
-        printed = next(cell for cell in cells if cell[0].startswith(row.model))
-        assert printed[1:] == [str(row.interactive), str(row.self_aligning or "-"), row.attention]
+    for model, interactive, self_aligning, attention in paper.TABLE_1:
+        printed = next(cell for cell in cells if cell[0].startswith(model))
+        assert printed[1:] == [str(interactive), str(self_aligning or "-"), attention]
     printed = [[cell.split(" ± ") for cell in row[1:]] for row in cells if len(row) == 3 and "±" in row[1]]
     ours = [[[f"{m:.3f}", f"{d:.3f}"] for m, d in pair] for pair in paper.TABLE_5.values()]
     assert [[[x.strip() for x in pair] for pair in row] for row in printed] == ours
@@ -71,7 +71,7 @@ def test_every_ablation_is_a_setting_and_no_two_are_the_same() -> None:
 
 
 def test_table_1_is_trained_in_the_networks_it_names() -> None:
-    printed = {(row.interactive, row.self_aligning) for row in paper.TABLE_1}
+    printed = {(interactive, own) for _, interactive, own, _ in paper.TABLE_1}
     for row in paper.ROUNDS:
         aligner = Aligner(recipe_from({}, [*row.network.split(), "network.hidden=4"]).network)
         blocks = [block for block in aligner.blocks if isinstance(block, AligningBlock)]

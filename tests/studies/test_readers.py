@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.networks import open_network
 from typer.testing import CliRunner
 
 from rmreader.cli import app
@@ -20,17 +21,22 @@ from rmreader.errors import UserError
 from rmreader.learning.evaluate import predict
 from rmreader.readers.folder import update
 from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.evaluate import best_answers as answers
 from rmreader.reading.answering.evaluate import evaluate
 from rmreader.reading.running.engines import Pair
 from rmreader.reading.running.once import Once
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
-from rmreader.studies.attention import open_network
-from rmreader.studies.readers import answers, load, predictions
-from rmreader.studies.scores import study_adversarial, study_squad
+from rmreader.studies.readers import load, predictions
+from rmreader.studies.report import Report, save
+from rmreader.studies.scores import study_scores
 from rmreader.text.tokens import tokenize
 
 CPU = torch.device("cpu")
+
+
+def study_squad(dev: Path, models: list[str], device: str | None = None) -> Report:
+    return study_scores({"dev": dev}, models, device)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +97,7 @@ def test_study_squad_and_evaluate_print_the_same_scores(tiny: Any, folders: list
         app, ["predict", str(data), "--model", ",".join(folders), "--out", str(tmp_path / "p.json")]
     )
     assert done.exit_code == 0, done.output
-    study_squad(data, folders, out=tmp_path)
+    save(study_squad(data, folders), tmp_path)
     predicted, studied = (
         json.loads((tmp_path / name).read_text(encoding="utf-8")) for name in ("p.json", "long-ensemble.json")
     )
@@ -154,10 +160,10 @@ def test_a_reader_counts_once(tiny: Any, folders: list[str]) -> None:
 
 
 def test_table_2_scores_each_reader_and_all_together(tiny: Any, folders: list[str], tmp_path: Path) -> None:
-    report = study_squad(tiny.dev, folders, "cpu", tmp_path)
-    dataset = read_squad(tiny.dev)
-    assert len(report.files) == 4
-    for path, scored in zip(report.files, report.data["dev"].values(), strict=True):
+    report = study_squad(tiny.dev, folders, "cpu")
+    dataset, files = read_squad(tiny.dev), save(report, tmp_path)[2:]
+    assert len(files) == 4
+    for path, scored in zip(files, report.data["dev"].values(), strict=True):
         found = score(dataset, json.loads(path.read_text(encoding="utf-8")))
         assert found.missing == 0
         assert (found.exact_match, found.f1) == (scored["exact_match"], scored["f1"])
@@ -181,9 +187,10 @@ def test_a_reader_called_ensemble_is_not_taken_for_one(
 def test_table_3_scores_the_worst_variant(
     tiny: Any, folders: list[str], adversarial_file: Path, tmp_path: Path
 ) -> None:
-    report = study_adversarial(adversarial_file, adversarial_file, folders[:1], "cpu", tmp_path)
-    assert [path.name for path in report.files] == ["addsent-reader-1.json", "addonesent-reader-1.json"]
-    predictions = json.loads(report.files[0].read_text(encoding="utf-8"))
+    report = study_scores({"addsent": adversarial_file, "addonesent": adversarial_file}, folders[:1], "cpu")
+    files = save(report, tmp_path)[2:]
+    assert [path.name for path in files] == ["addsent-reader-1.json", "addonesent-reader-1.json"]
+    predictions = json.loads(files[0].read_text(encoding="utf-8"))
     found = score_adversarial(read_squad(adversarial_file), predictions)
     assert found.attacked == 10
     assert report.data["addsent"][folders[0]]["f1"] == found.f1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.networks import open_network
 from typer.testing import CliRunner
 
 from rmreader.cli import app
@@ -15,16 +16,16 @@ from rmreader.config import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
+from rmreader.learning.kept import read
 from rmreader.learning.log import curve, finished
 from rmreader.learning.members import Member, train_members
+from rmreader.learning.runs import Job, claim, train_all
 from rmreader.learning.trainer import train
 from rmreader.scoring.groups import unpack
 from rmreader.studies import paper, plots
-from rmreader.studies.attention import open_network
-from rmreader.studies.kept import read
-from rmreader.studies.runs import Job, claim, train_all
-from rmreader.studies.scores import study_adversarial
-from rmreader.studies.trainings import choose
+from rmreader.studies.paper import choose
+from rmreader.studies.report import WORDS
+from rmreader.studies.scores import study_scores
 
 FAST = ("training.epochs=1", "training.evaluate_every=0.5")
 
@@ -196,7 +197,7 @@ def test_trainings_are_kept_as_lines_and_attacked_once(
         assert end is not None
         assert (line["dev"], line["held_out"]) == (end["scores"]["dev"], end["scores"]["selection"])
         assert (line["steps"], line["seed"], line["beside"]) == (end["step"], 1, 2)
-        alone = study_adversarial(adversarial_file, adversarial_file, [str(out / place)], "cpu").data
+        alone = study_scores(dict.fromkeys(("addsent", "addonesent"), adversarial_file), [str(out / place)], "cpu").data
         assert line["addsent"] == line["addonesent"] == next(iter(alone["addsent"].values()))
     assert lines["scst-full"]["recipe"]["training.objective"] == "scst"
     assert lines["reattention-false"]["recipe"]["network.reattention"] is False
@@ -219,7 +220,7 @@ def test_a_stopped_study_has_kept_what_was_finished(
 
         return train_members(*words, ended=stop, **more)
 
-    monkeypatch.setattr("rmreader.studies.runs.train_members", stopped)
+    monkeypatch.setattr("rmreader.learning.runs.train_members", stopped)
     members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/full-seed-2", ("training.epochs=9999",))]
     keep = tmp_path / "lines.jsonl"
     job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, attacks={"addsent": tiny.dev})
@@ -328,7 +329,7 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
     events = [{"step": 4, "event": "evaluation", "scores": {"dev": {"f1": 1.0, "exact_match": 2.0}}, "suppressed": 0.5}]
     found = curve(events)
     assert found == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
-    drawings = plots.curves({"a": [found], "b": []}, {"dev F1": 0.5})
+    drawings = [plots.curves({"a": [found], "b": []}, WORDS["curves"], kind) for kind in ("png", "svg")]
     assert all(len(content) > 1000 for content in drawings)
 
 

@@ -18,8 +18,8 @@ from rmreader.cli.learn import Words, recipe_of, split_words
 from rmreader.cli.output import Json, emit_json, note, table
 
 if TYPE_CHECKING:
+    from rmreader.learning.runs import Job
     from rmreader.studies.report import Report
-    from rmreader.studies.runs import Job
 else:
     Report = Job = object  # a command's signature is read when it is made; the studies are loaded when one runs
 
@@ -52,17 +52,16 @@ class Asked(NamedTuple):
     """What every study that asks readers is given."""
 
     models: list[str]
-    out: Path | None
     device: str | None
     keep: Path | None
 
 
 def _readers(models: Models, out: Results = None, device: Engine = None, keep: Keep = None) -> Asked:
-    return Asked(models, out, device, keep)
+    return Asked(models, device, keep)
 
 
 def _attentions(out: Results = None, device: Device = None, keep: Keep = None) -> Asked:
-    return Asked([], out, device, keep)
+    return Asked([], device, keep)
 
 
 def _job(
@@ -78,7 +77,7 @@ def _job(
     minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many minutes, with checkpoints.")] = 0.0,
 ) -> Job:
     """The options of every study that trains."""
-    from rmreader.studies.runs import Job
+    from rmreader.learning.runs import Job
 
     attacks = {name: path for name, path in (("addsent", addsent), ("addonesent", addonesent)) if path is not None}
     until = time.monotonic() + 60 * minutes if minutes else math.inf
@@ -139,7 +138,8 @@ def ablation(
     second: Second = None,
 ) -> Report:
     """Table 4: the twelve ablations, each trained in the paper's two stages."""
-    from rmreader.studies.trainings import choose, study_ablation
+    from rmreader.studies.paper import choose
+    from rmreader.studies.trainings import study_ablation
 
     name = "ablation-ml" if ml_only else "ablation"
     return study_ablation(recipe_of(words), job, choose(rows, ml_only), name, second or ())
@@ -157,9 +157,9 @@ def rounds(job: Job, words: Words = None) -> Report:
 @_command(_readers)
 def squad(asked: Asked, dev: Dev) -> Report:
     """Table 2: exact match and F1 on SQuAD dev, of readers alone and as an ensemble."""
-    from rmreader.studies.scores import study_squad
+    from rmreader.studies.scores import study_scores
 
-    return study_squad(dev, asked.models, asked.device, asked.out)
+    return study_scores({"dev": dev}, asked.models, asked.device)
 
 
 @_command(_readers)
@@ -169,25 +169,25 @@ def adversarial(
     addonesent: Annotated[Path, typer.Option(help="The AddOneSent file.")],
 ) -> Report:
     """Table 3: AddSent and AddOneSent, of readers alone and as an ensemble."""
-    from rmreader.studies.scores import study_adversarial
+    from rmreader.studies.scores import study_scores
 
-    return study_adversarial(addsent, addonesent, asked.models, asked.device, asked.out)
+    return study_scores({"addsent": addsent, "addonesent": addonesent}, asked.models, asked.device)
 
 
 @_command(_readers)
 def breakdown(asked: Asked, dev: Dev, addsent: AddSent = None) -> list[Report]:
     """F1 by type of question and lengths, beside attacked twins, and examples of what no reader gets right."""
-    from rmreader.studies.breakdown import study_breakdown
+    from rmreader.studies.scores import study_breakdown
 
-    return study_breakdown(asked.models, dev, addsent, asked.device, asked.out)
+    return study_breakdown(asked.models, dev, addsent, asked.device)
 
 
 @_command(_readers)
 def calibration(asked: Asked, data: Data) -> Report:
     """How far confidences are from the truth, before and after the temperature, with reliability plots."""
-    from rmreader.studies.calibration import study_calibration
+    from rmreader.studies.scores import study_calibration
 
-    return study_calibration(asked.models, data, asked.out, asked.device)
+    return study_calibration(asked.models, data, asked.device)
 
 
 @_command(_attentions)
@@ -202,20 +202,19 @@ def attention(
     """Table 5: redundancy and deficiency of the attentions, as KL divergences, without and with reattention."""
     if not without and not with_:
         raise typer.BadParameter("give readers: --without MODEL, --with MODEL, or both, each once or more.")
-    from rmreader.learning.setup import pick_device
     from rmreader.studies.attention import study_attention
 
-    device = pick_device(asked.device)
-    return study_attention(data, without or (), with_ or (), device, limit, asked.keep, ensembles)
+    readers = {"without": without or (), "with": with_ or ()}
+    return study_attention(data, readers, asked.device, limit, asked.keep, ensembles)
 
 
-def _figure(out: Out, device: Engine = None) -> tuple[Path, str | None]:
-    return out, device
+def _figure(out: Out, device: Engine = None) -> Asked:
+    return Asked([], device, None)
 
 
 @_command(_figure)
 def figure(
-    place: Any,
+    asked: Asked,
     question: Annotated[str, typer.Option(help="What is asked; a sample without it.")] = "",
     passage: Annotated[Path | None, typer.Option(help="File with the passage (UTF-8); a sample without it.")] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A reader, by name or folder.")] = "small",
@@ -224,9 +223,18 @@ def figure(
     if bool(question) != (passage is not None):
         raise typer.BadParameter("give both --question and --passage, or neither for a sample.")
     from rmreader.shelf.passages import read_passage
-    from rmreader.studies.figure import sample, study_figure
+    from rmreader.studies.attention import study_figure
 
-    return study_figure(*((question, read_passage(passage)) if passage else sample()), model, *place)
+    return study_figure(*((question, read_passage(passage)) if passage else sample()), model, asked.device)
+
+
+def sample() -> tuple[str, str]:
+    """The question and passage that the web page begins with."""
+    from importlib.resources import files
+    from json import loads
+
+    first = loads((files("rmreader") / "serving" / "page" / "samples.json").read_text(encoding="utf-8"))[0]
+    return str(first["questions"][0]), str(first["passage"])
 
 
 @_command(_job, "all")
@@ -241,16 +249,19 @@ def everything(
     price: Annotated[float, typer.Option(min=0.0, help="Price of the device per hour, to print the cost.")] = 0.0,
 ) -> Report:
     """All tables, drawings and verdicts as one page: from kept lines (--from), or after running every study."""
-    from rmreader.studies.whole import build, study_all
+    from rmreader.studies.tables import build
 
-    problems = [] if kept else study_all(recipe_of(words), job, rows, second or ())
-    return replace(build(kept or job.out / "log", job.out, price), problems=problems)
+    problems: list[str] = []
+    if not kept:
+        from rmreader.studies.trainings import study_all
+
+        problems = study_all(recipe_of(words), job, rows, second or ())
+    return replace(build(kept or job.out / "log", price), problems=problems)
 
 
 def _show(reports: list[Report], out: Path | None, json: bool, keep: Path | None) -> None:
     """Print reports, write their files, keep them where asked; status 1 where something went wrong on the way."""
-    from rmreader.studies.kept import keep_report
-    from rmreader.studies.report import save
+    from rmreader.studies.report import keep_report, save
 
     written = [path for report in reports for path in (save(report, out) if out else [])]
     for report in reports:

@@ -50,8 +50,14 @@ class TorchEngine:
 
     def attend(self, pair: Pair) -> Rounds:
         """The attentions of one question."""
-        pointers, _ = self._forward([pair], keep_attention=True)
-        return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in pointers.rounds]
+        return self.attend_many([pair])[0]
+
+    def attend_many(self, pairs: Sequence[Pair]) -> list[Rounds]:
+        """The attentions of several questions, read as one batch, each without its padding."""
+        made = self._forward(pairs, keep_attention=True)[0].rounds
+        both = [[X.float().cpu().numpy() for X in (one.E, one.B)] for one in made]
+        sizes = [(len(pair.question_words), len(pair.context_words)) for pair in pairs]
+        return [[(E[k, :n, :m], B[k, :m, :m]) for E, B in both] for k, (n, m) in enumerate(sizes)]
 
     def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
         pointers, logits = self._forward(pairs)

@@ -93,6 +93,15 @@ def find_init(init: str | Path) -> Path | None:
     return next((path for path in places if path.is_file()), None) if str(init) else None
 
 
+def init_recipe(init: str) -> Recipe:
+    """The recipe of what ``training.init`` names."""
+    found = find_init(init)
+    for path in (found.parent / RECIPE, found.parent.parent / "run" / RECIPE) if found else ():
+        if path.is_file():
+            return load_recipe(path)
+    raise UserError(f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best.")
+
+
 def fingerprint(init: str | Path) -> str:
     """The checksums of the weights that ``training.init`` names, by whatever path; empty where there are none."""
     manifest = find_init(init)
@@ -104,7 +113,7 @@ def fingerprint(init: str | Path) -> str:
 
 
 def _same_run(out: Path, about: Mapping[str, Any], recipe: Recipe, train_sha256: str) -> None:
-    before, now = (_flat(to_tree(r)) for r in (load_recipe(out / "run" / RECIPE), recipe))
+    before, now = (flat(r) for r in (load_recipe(out / "run" / RECIPE), recipe))
     began, given = about.get("init"), fingerprint(recipe.training.init)
     if began and given == began:
         before["training.init"] = recipe.training.init  # the same weights, moved or named otherwise
@@ -120,8 +129,9 @@ def _same_run(out: Path, about: Mapping[str, Any], recipe: Recipe, train_sha256:
         raise UserError(f"{out}: the run was started on other training data; resume with the same file.")
 
 
-def _flat(tree: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {f"{section}.{key}": value for section, values in tree.items() for key, value in values.items()}
+def flat(recipe: Recipe) -> dict[str, Any]:
+    """Every setting of a recipe, as ``network.blocks``, with its value."""
+    return {f"{section}.{key}": value for section, part in to_tree(recipe).items() for key, value in part.items()}
 
 
 class Stop:

@@ -31,6 +31,7 @@ from rmreader.model.network import Network
 from rmreader.readers.folder import MANIFEST, open_folder
 from rmreader.text.extras import ENCODER
 from rmreader.text.lexicon import Lexicon
+from rmreader.version import told
 
 _SHAPES = {"question": 16, "context": 32, "words": 1024}  # about 40 shapes on SQuAD, 10 % more passage than needed
 
@@ -163,6 +164,12 @@ def pick_device(name: str | None) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
     return device
+
+
+def device_name(device: str | None) -> str:
+    """What trainings run on, asked without CUDA, since a process that uses it would hold up the end of MPS."""
+    names = "" if device == "cpu" else told("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return names.partition("\n")[0] or "CPU"
 
 
 def word_counts(encoded: Encoded) -> dict[str, int]:

@@ -25,6 +25,11 @@ class AdversarialScore:
     attacked: int  # originals that have a variant
     clean: Score
 
+    def tree(self) -> dict[str, float]:
+        """As plain data, the unattacked score beside it."""
+        clean = {"clean_exact_match": self.clean.exact_match, "clean_f1": self.clean.f1}
+        return {"exact_match": self.exact_match, "f1": self.f1, "total": self.total, **clean}
+
 
 def original(id: str) -> str:
     """The question that a row comes from: ids read ``original`` or ``original-variant``."""

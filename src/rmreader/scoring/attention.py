@@ -67,6 +67,21 @@ def deficiency(members: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -
     return [divergence(mean, log, columns) for log in logs]
 
 
+def divergences_of(readers: Sequence[Sequence[tuple[Floats, Floats]]]) -> dict[str, list[float]]:
+    """The rows of the paper's table for one question, a value per reader each, from E and B of all their rounds."""
+    rounds = min(map(len, readers))  # that every reader has
+    n, m = readers[0][0][0].shape
+    found: dict[str, list[float]] = {}
+    for k, (letter, rows) in enumerate((("E", n), ("B", m))):
+        each = [redundancy([made[k][None] for made in own[:rounds]], [rows], [m]) for own in readers]
+        for t, values in enumerate(zip(*each, strict=True), 1):
+            found[f"{letter}{t} to {letter}{t + 1}"] = [float(value[0]) for value in values]
+    for t in range(1, rounds if len(readers) > 1 else 1):
+        lacking = deficiency([own[t][0][None] for own in readers], [n], [m])
+        found[f"E{t + 1} to E{t + 1}*"] = [float(value[0]) for value in lacking]
+    return found
+
+
 @dataclass(frozen=True)
 class Moved:
     """One matrix of a round, E [n, m] or B [m, m], as attentions: each column a distribution over the rows."""
@@ -96,6 +111,14 @@ def moved(
             attention = _softmax(X, 0)
             shown[t][k] = Moved(attention, past, attention - _softmax(X - added, 0))
     return shown
+
+
+def strongest(shown: Moved, count: int = 6) -> list[tuple[int, int]]:
+    """The places (row, column) whose attention was changed most, up or down; none where nothing is read again."""
+    if shown.change is None:
+        return []
+    order = np.argsort(-np.abs(shown.change), axis=None, kind="stable")[:count]
+    return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, shown.change.shape), strict=True)]
 
 
 def _softmax(logits: Floats, axis: int) -> NDArray[np.float64]:

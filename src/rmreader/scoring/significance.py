@@ -5,10 +5,10 @@ With three seeds a test by permutation could never be surer than p = 0.25, so a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import atan, exp, inf, lgamma, pi, sqrt
-from statistics import fmean, variance
+from statistics import fmean, stdev, variance
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,21 @@ class Difference:
     def chance(self) -> str:
         """p as it is printed."""
         return "–" if self.p is None else f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"
+
+    def said(self, papers: float | None) -> str:
+        """The difference in words, beside the paper's."""
+        seen = "higher" if self.low > 0 else "lower" if self.high < 0 else "no clear difference"
+        seen = "one seed tells nothing" if self.p is None else seen
+        if papers is None:
+            return seen
+        claimed = "higher" if papers > 0 else "lower" if papers < 0 else "no clear difference"
+        return f"{seen}, as in the paper" if seen == claimed else f"{seen}; in the paper {claimed}"
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Values with their mean and standard deviation, as data; None of too few."""
+    mean, spread = fmean(values) if values else None, stdev(values) if len(values) > 1 else None
+    return {"mean": mean, "spread": spread, "values": list(values)}
 
 
 def difference(first: Mapping[Any, float], second: Mapping[Any, float]) -> Difference | None:

@@ -30,6 +30,10 @@ class Score:
     total: int
     missing: int
 
+    def tree(self) -> dict[str, float]:
+        """As plain data."""
+        return {"exact_match": self.exact_match, "f1": self.f1, "total": self.total}
+
 
 def normalize(text: str) -> str:
     """Lower-case, then drop ASCII punctuation, then articles, then extra white space: the official order."""

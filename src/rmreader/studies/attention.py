@@ -1,118 +1,96 @@
-"""Table 5: how redundant and how deficient the attentions are, without and with reattention, as KL divergences."""
+"""What reattention does to attentions: Table 5, as KL divergences, and Figures 2 and 4, drawn for one question."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from rmreader.config import Recipe
-from rmreader.console import progress
-from rmreader.data.encode import encode_file
-from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError
 from rmreader.files import file_sha256
-from rmreader.learning.evaluate import in_order
-from rmreader.learning.feed import Feed
-from rmreader.learning.readerfolder import load_network
-from rmreader.learning.text_inputs import TextInputs
-from rmreader.model.network import Network
-from rmreader.scoring.attention import deficiency, redundancy, spread
-from rmreader.studies.kept import Line, commit, keep
-from rmreader.studies.readers import reader_folder
-from rmreader.studies.report import Report
+from rmreader.learning.kept import Line, keep
+from rmreader.readers.folder import open_folder
+from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.reader import Reader
+from rmreader.reading.running.engines import Pair
+from rmreader.scoring.attention import Moved, moved, spread, strongest
+from rmreader.studies import plots
+from rmreader.studies.readers import load, reader_folder
+from rmreader.studies.report import WORDS, Report, page, report
 from rmreader.studies.tables import attention_table
+from rmreader.text.tokens import tokenize
+from rmreader.version import commit
 
-Values = dict[str, NDArray[np.float64]]
-"""By row of the table: [readers, examples]."""
+Readers = Mapping[str, Sequence[str]]  # ``without`` reattention and ``with`` it
 
 
 def study_attention(
-    data: Path,
-    without: Sequence[str],
-    with_: Sequence[str],
-    device: torch.device,
-    limit: int = 0,
-    keep_to: Path | None = None,
-    ensembles: int = 1,
+    data: Path, readers: Readers, device: str | None, limit: int = 0, keep_to: Path | None = None, ensembles: int = 1
 ) -> Report:
-    """Table 5 on the questions of a file (the first ``limit`` of them, where given), from two lists of readers.
+    """Table 5 on the questions of a file (the first ``limit`` of them, where given).
 
-    Each list is divided into so many ``ensembles``, each with a line of its own.
+    Each list of readers is divided into so many ``ensembles``, each with a line of its own.
     """
-    encoded = encode_file(data)
-    if limit:
-        encoded = encoded.subset(np.arange(min(limit, len(encoded))))
-    if not in_order(encoded, 1):
-        raise UserError(f"{data}: has no questions that can be read, to compare attentions on; give other data.")
-    setting = f"{data.name} {file_sha256(data)[:10]}, {len(encoded):,} questions"
-    shared = {"kind": "attention", "study": "attention", "setting": setting, "questions": len(encoded)}
-    lines: list[Line] = []
-    for kind, names in (("without", without), ("with", with_)):
-        for some in filter(None, (names[k::ensembles] for k in range(ensembles))):
-            values, seeds = divergences(some, encoded, device, kind == "with")
+    from rmreader.learning.attention import divergences, pairs_of
+
+    pairs, lines = pairs_of(data, limit), list[Line]()
+    setting = f"{data.name} {file_sha256(data)[:10]}, {len(pairs):,} questions"
+    shared = {"kind": "attention", "study": "attention", "setting": setting, "questions": len(pairs)}
+    for kind, names in readers.items():
+        folders = {name: open_folder(reader_folder(name)) for name in names}
+        for name in (name for name, one in folders.items() if one.recipe.network.reattention != (kind == "with")):
+            raise UserError(f"{name}: listed as a reader {kind} reattention, but its recipe says otherwise; swap it.")
+        for some in filter(None, (list(folders)[k::ensembles] for k in range(ensembles))):
             rows = {}
-            for name, each in values.items():
+            for name, each in divergences([folders[name] for name in some], pairs, device).items():
                 over = spread(each.mean(axis=0))  # over questions, each the mean of its readers
                 rows[name] = {"mean": over.mean, "deviation": over.deviation, "readers": each.mean(axis=1).tolist()}
             labels = ["/".join([part for part in Path(name).parts if part != "best"][-2:]) for name in some]
+            seeds = [folders[name].recipe.training.seed for name in some]
             about = {"row": kind, "readers": labels, "seeds": seeds, "commit": commit()}  # no place on this machine
             lines.append({**shared, **about, "rows": rows})
     keep(keep_to, lines)
     return attention_table(lines)
 
 
-@torch.no_grad()
-def divergences(
-    readers: Sequence[str], encoded: Encoded, device: torch.device, reattention: bool, batch_size: int = 32
-) -> tuple[Values, list[int]]:
-    """Redundancy of each reader, and deficiency of each against the mean of all, on every question; and their seeds."""
-    opened = [open_network(name, encoded, device) for name in readers]
-    kind = "with" if reattention else "without"
-    for name, (_, _, recipe) in zip(readers, opened, strict=True):
-        if recipe.network.reattention != reattention:
-            raise UserError(f"{name}: listed as a reader {kind} reattention, but its recipe says otherwise; swap it.")
-    found: dict[str, list[NDArray[np.float64]]] = defaultdict(list)
-    with progress(f"attention {kind} reattention", total=len(encoded), unit="questions") as advance:
-        streams = [feed.batches(in_order(encoded, batch_size)) for _, feed, _ in opened]
-        for batches in zip(*streams, strict=True):
-            index = batches[0][0]
-            members = []
-            for (network, feed, _), (_, batch) in zip(opened, batches, strict=True):
-                rounds = network(feed.fill(batch), keep_attention=True).rounds
-                members.append([[X.float().cpu().numpy() for X in (made.E, made.B)] for made in rounds])
-            for name, values in _of_batch(members, encoded.question_lengths[index], encoded.context_lengths[index]):
-                found[name].append(values)
-            advance(len(index))
-    seeds = [recipe.training.seed for _, _, recipe in opened]
-    return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}, seeds
+def study_figure(question: str, passage: str, model: str, device: str | None = None) -> Report:
+    """Figures 2 and 4: ``figure.html`` with every round of a question, and each panel as an SVG file of its own."""
+    asked, read = tokenize(question).words, tokenize(passage).words
+    if not asked or not read:
+        raise UserError("the question or the passage has no word; give both.")
+    reader = load(model, device)
+    if isinstance(reader, Ensemble):
+        raise UserError(f"{model}: an ensemble has no attention of its own to draw; give one reader.")
+    answer = reader.ask(question, passage)[0]
+    pieces = ("", passage[: answer.start]), ("answer", answer.text), ("", passage[answer.end :])
+    sections, strong = [Report("", "", passage=pieces)], list[dict[str, Any]]()
+    for t, both in enumerate(movements(reader, Pair(question, passage, asked, read)), 1):
+        E, pairs = both[0], list[dict[str, Any]]()
+        for i, j in strongest(E):
+            values = {name: float(X[i, j]) for name, X in vars(E).items()}
+            before = values["attention"] - values["change"]
+            words = {"round": f"E{t}", "i": asked[i], "j": read[j]}
+            pairs.append({**words, "past": values["past"], "before": before, "after": values["attention"]})
+        sections.append(dataclasses.replace(report("figure", pairs, {}, question="", answer=""), title=f"Round {t}"))
+        strong += pairs
+        for letter, one, rows in zip("EB", both, (asked, read), strict=True):
+            for kind, title in WORDS["panels"].items():
+                if (X := getattr(one, kind)) is not None:
+                    draw = partial(plots.heatmap, X, rows, read, title.format(X=f"{letter}{t}"), kind == "change")
+                    sections[-1].files[f"{letter}{t}-{kind}.svg"] = cache(draw)
+    facts = {"question": question, "answer": answer.text}
+    made = report("figure", strong, {**facts, "moved": strong}, **facts)
+    made.files["figure.html"] = partial(page, question, sections, wide=True)
+    made.files.update(file for one in sections for file in one.files.items())
+    made.notes.extend([] if strong else ["This reader has no reattention, so nothing is moved."])
+    return made
 
 
-def _of_batch(
-    members: Sequence[Sequence[Sequence[Any]]], questions: NDArray[np.int32], contexts: NDArray[np.int32]
-) -> list[tuple[str, NDArray[np.float64]]]:
-    """(row of the table, [readers, examples]) for one batch; ``members`` hold (E, B) of every round."""
-    shared = min(len(rounds) for rounds in members)  # rounds that every reader has
-    found: list[tuple[str, NDArray[np.float64]]] = []
-    for k, (letter, rows) in enumerate((("E", questions), ("B", contexts))):
-        each = [redundancy([made[k] for made in rounds[:shared]], rows, contexts) for rounds in members]
-        names = [f"{letter}{t} to {letter}{t + 1}" for t in range(1, shared)]
-        found += zip(names, map(np.stack, zip(*each, strict=True)), strict=True)
-    if len(members) > 1:
-        for t in range(1, shared):
-            lacking = deficiency([rounds[t][0] for rounds in members], questions, contexts)
-            found.append((f"E{t + 1} to E{t + 1}*", np.stack(lacking)))
-    return found
-
-
-def open_network(name_or_path: str | Path, encoded: Encoded, device: torch.device) -> tuple[Network, Feed, Recipe]:
-    """A reader's network, the data as it reads them, and its recipe."""
-    folder = reader_folder(name_or_path)
-    network, lexicon, recipe = load_network(folder, device)
-    text_inputs = TextInputs(recipe.inputs, device, reader=folder)
-    return network.eval(), Feed(encoded, lexicon, device, text_inputs=text_inputs), recipe
+def movements(reader: Reader, pair: Pair) -> list[list[Moved]]:
+    """What reattention did to E and B of every round of a question."""
+    network, weights = reader.folder.recipe.network, reader.folder.weights()
+    later = range(1, network.blocks) if network.reattention else ()
+    gammas = [[float(weights[f"aligner.blocks.{t}.gamma_{X}"]) for X in "EB"] for t in later]
+    return moved(reader.engine.attend(pair), gammas, network.diagonal)

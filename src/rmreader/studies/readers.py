@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmreader.data.squad import Dataset
+from rmreader.data.squad import Dataset, read_squad
 from rmreader.errors import UserError
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
-from rmreader.reading.answering.answers import Answer
 from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.evaluate import best_answers
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.once import Once
-from rmreader.text.lexicon import Lexicon
 
 
 def reader_folder(name_or_path: str | Path) -> Path:
@@ -24,16 +23,15 @@ def reader_folder(name_or_path: str | Path) -> Path:
 def load(model: str | Path, device: str | None = None) -> Reader:
     """A reader, or with commas an ensemble, as ``evaluate`` loads it; with a device, its network in torch there."""
     folders = [reader_folder(name) for name in reader_names(model)]
-    readers = [Reader.load(folder) if device is None else _in_torch(folder, device) for folder in folders]
+    if device is None:
+        readers = [Reader.load(folder) for folder in folders]
+    else:
+        from rmreader.learning.engine import TorchEngine
+        from rmreader.learning.setup import pick_device
+
+        on, opened = str(pick_device(device)), [open_folder(folder) for folder in folders]
+        readers = [Reader(one, TorchEngine(one, one.lexicon, on)) for one in opened]
     return readers[0] if len(readers) == 1 else Ensemble(readers)
-
-
-def _in_torch(folder: Path, device: str) -> Reader:
-    from rmreader.learning.engine import TorchEngine
-    from rmreader.learning.setup import pick_device
-
-    opened = open_folder(folder)
-    return Reader(opened, TorchEngine(opened, Lexicon.load(opened.path), str(pick_device(device))))
 
 
 def everyone(models: Sequence[str], device: str | None = None) -> dict[str, Reader]:
@@ -48,15 +46,14 @@ def everyone(models: Sequence[str], device: str | None = None) -> dict[str, Read
     return dict(zip(names, readers, strict=True)) | ({"ensemble": Ensemble(readers)} if len(readers) > 1 else {})
 
 
-def answers(reader: Reader, dataset: Dataset) -> dict[str, Answer | None]:
-    """The best answer to every question by id; None where there is nothing to read.
-
-    As ``evaluate`` does it, one is always given where every question has one, as the paper's reader does.
-    """
-    always = not any(question.impossible for _, question in dataset.questions())
-    return {row.id: found[0] if found else None for row, found in reader.predict(dataset, always=always)}
+def questions(path: Path) -> Dataset:
+    """The questions of a file to score readers on."""
+    dataset = read_squad(path)
+    if next(dataset.questions(), None) is None:
+        raise UserError(f"{path}: holds no question, so there is nothing to score; give other data.")
+    return dataset
 
 
 def predictions(reader: Reader, dataset: Dataset) -> dict[str, str]:
     """The text of the best answer to every question by id, as official files of predictions have it."""
-    return {id: found.text if found else "" for id, found in answers(reader, dataset).items()}
+    return {id: found.text if found else "" for id, found in best_answers(reader, dataset).items()}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import yaml
 
 from rmreader.files import write_whole
+from rmreader.learning.kept import keep
+from rmreader.scoring.significance import summary
+from rmreader.studies import plots
+from rmreader.version import commit
 
 DASH = "–"
 _HERE = files("rmreader") / "studies"
@@ -23,53 +26,67 @@ WORDS: dict[str, Any] = yaml.safe_load((_HERE / "words.yaml").read_text(encoding
 
 @dataclass(frozen=True)
 class Report:
-    """A table beside the paper's, with everything it was made from."""
+    """A table beside the paper's with all that belongs to it; on a page, a section.
+
+    ``data`` is the same for programs, ``files`` what is to be written beside it, made when it is asked for (drawings,
+    which a page shows, end in .svg), ``problems`` what went wrong on the way, and ``passage`` a text in marked pieces.
+    """
 
     name: str
-    """Of its files."""
     title: str
-    header: list[str]
-    rows: list[tuple[str, ...]]
-    data: dict[str, Any]
-    """The same for programs."""
-    notes: list[str]
-    """What to know when reading the table."""
-    files: list[Path] = field(default_factory=list)
-    """Pages and drawings the study left."""
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    notes: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Callable[[], bytes]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    """What went wrong on the way; the table is made of the rest."""
+    passage: Sequence[tuple[str, str]] = ()
 
 
 def report(name: str, records: Sequence[Mapping[str, Any]], data: dict[str, Any], **facts: object) -> Report:
-    """A report in the words of ``words.yaml``, which say what of a record is in each column, and in what form."""
+    """A report in the words of ``words.yaml``, which say what of a record is in each column and what is drawn."""
     words = WORDS["reports"][name]
     notes = [note.format(**facts) for note in words.get("notes", ())]
     columns = [str(column).split() for column in words["columns"].values()]
     rows = [tuple(shown(record.get(key), *form) for key, *form in columns) for record in records]
-    return Report(name, words["title"].format(**facts), list(words["columns"]), rows, data, notes)
+    made = Report(name, words["title"].format(**facts), list(words["columns"]), rows, notes, data)
+    for label, sides in words.get("bars", {}).items():  # the first choice that something is known of
+        if values := plots.known(records, sides):
+            made.files[f"{name}.svg"] = cache(partial(plots.bars, label, values))
+            break
+    return made
 
 
 def shown(value: Any, form: str = ".2f") -> str:
     """A number, or a summary or several values as mean ± spread; a dash for nothing, and a text as it is."""
-    value = summary(value) if isinstance(value, list | tuple) else value
-    if isinstance(value, Mapping):
-        around = value["spread"]
-        return shown(value["mean"], form) + ("" if around is None else f" ± {around:{form.removeprefix('+')}}")
+    if isinstance(value, list | tuple | Mapping):
+        value, plain = value if isinstance(value, Mapping) else summary(value), form.removeprefix("+")
+        around = "" if value["spread"] is None else f" ± {value['spread']:{plain}}"
+        apart = f" (ensembles ± {value['apart']:{plain}})" if value.get("apart") is not None else ""
+        return shown(value["mean"], form) + around + apart
     return value if isinstance(value, str) else DASH if value is None else f"{value:{form}}"
 
 
-def summary(values: Sequence[float]) -> dict[str, Any]:
-    """Values with their mean and standard deviation, as data; None of too few."""
-    mean, spread = statistics.fmean(values) if values else None, statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": mean, "spread": spread, "values": list(values)}
-
-
 def save(report: Report, out: Path) -> list[Path]:
-    """Write the table as Markdown and the data as JSON; every file of the report, these first."""
-    page, data = out / f"{report.name}.md", out / f"{report.name}.json"
-    write_whole(page, markdown(report).encode())
-    write_whole(data, (json.dumps(report.data, indent=1, ensure_ascii=False) + "\n").encode())
-    return [page, data, *report.files]
+    """Write the table as Markdown, the data as JSON, and other files; only a drawing may be absent, with a note."""
+    data = (json.dumps(report.data, indent=1, ensure_ascii=False) + "\n").encode
+    files, written = {f"{report.name}.md": markdown(report).encode, f"{report.name}.json": data, **report.files}, []
+    for name, make in files.items():
+        try:
+            write_whole(out / name, make())
+            written.append(out / name)
+        except ModuleNotFoundError as error:
+            if name.endswith(".html"):
+                raise
+            report.notes.append(f"{name} is not drawn without {error.name}: pip install 'rmreader[plots]', then again.")
+    return written
+
+
+def keep_report(path: Path | None, report: Report) -> None:
+    """Keep a table as it is printed."""
+    row = report.rows[0][0] if report.rows else ""
+    words = {"title": report.title, "header": report.header, "rows": report.rows, "notes": report.notes}
+    keep(path, [{"kind": "report", "study": report.name, "row": row, "commit": commit(), **words}])
 
 
 def markdown(report: Report, level: int = 1) -> str:
@@ -79,30 +96,11 @@ def markdown(report: Report, level: int = 1) -> str:
     return "\n\n".join([f"{'#' * level} {report.title}", "\n".join(lines), *report.notes, *report.problems]) + "\n"
 
 
-def section(report: Report, drawing: str = "") -> str:
-    """The report as a part of a page."""
-    notes = "".join(f'<p class="soft">{text(note)}</p>' for note in report.notes + report.problems)
-    return f"<h2>{text(report.title)}</h2>{grid(report.header, report.rows)}{notes}{drawing}"
+def page(title: str, sections: Sequence[Report], wide: bool = False) -> bytes:
+    """A self-contained HTML document by ``page.html``, which escapes every text."""
+    from jinja2 import Environment
 
-
-def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table of plain texts."""
-    head = "".join(f"<th>{text(name)}</th>" for name in header)
-    lines = ("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
-
-
-def page(title: str, body: Sequence[str], wide: bool = False) -> str:
-    """A whole self-contained HTML document; the parts of its body are taken as they are, the title is escaped."""
-    template = Template((_HERE / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(title=text(title), body="\n".join(body), kind="wide" if wide else "")
-
-
-def text(value: str) -> str:
-    """A text made safe inside an element or an attribute."""
-    return escape(visible(value), quote=True)
-
-
-def visible(value: str) -> str:
-    """The text with U+FFFD for lone surrogates and control characters, which no XML file may hold."""
-    return "".join(c if c in "\n\t\r" or (c >= " " and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd" for c in value)
+    made = Environment(autoescape=True, finalize=plots.visible)
+    made.filters["base64"] = lambda content: b64encode(content).decode("ascii")
+    template = made.from_string((_HERE / "page.html").read_text(encoding="utf-8"))
+    return template.render(title=title, sections=sections, wide=wide).encode()

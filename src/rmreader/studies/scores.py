@@ -1,110 +1,115 @@
-"""Table 2 and Table 3: SQuAD and the adversarial sets, ours beside the paper's, single and as an ensemble."""
+"""Readers on questions: Table 2 (SQuAD), Table 3 (adversarial), a breakdown with failures, and calibration."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rmreader.data.squad import Dataset, read_squad
-from rmreader.errors import UserError
-from rmreader.files import write_whole
+import numpy as np
+
+from rmreader.learning.kept import Line
+from rmreader.reading.answering.calibrate import judge
 from rmreader.scoring.adversarial import score_adversarial
+from rmreader.scoring.groups import GROUPS, each_question, each_twin, groups_of, unpack
+from rmreader.scoring.significance import summary
 from rmreader.scoring.squad import score
-from rmreader.studies import paper
-from rmreader.studies.readers import everyone, predictions
-from rmreader.studies.report import Report, report, shown, summary
+from rmreader.studies import paper, plots
+from rmreader.studies.readers import everyone, predictions, questions
+from rmreader.studies.report import Report, report, shown
+from rmreader.studies.tables import breakdown_table
 
-Scored = dict[str, dict[str, float]]
-"""By reader, and 'ensemble': EM, F1 and what else belongs to the score."""
 KEYS = ("exact_match", "f1")
+MOST = 3  # failures of each type of question
 
 
-def study_squad(dev: Path, models: Sequence[str], device: str | None = None, out: Path | None = None) -> Report:
-    """Table 2: exact match and F1 on dev of readers, each alone and all together."""
-    found, files = _ask(dev.name.partition(".")[0], dev, models, device, out, attacked=False)
-    single, together = _ours({"dev": found})
-    single += _published(paper.SINGLE, "dev", "test")
-    together += _published([*paper.ENSEMBLE, paper.HUMAN], "dev", "test")
-    blank = {f"{data}_{key}": "" for data in ("dev", "test") for key in KEYS}
-    rows = [{"name": "single model", **blank}, *single, {"name": "ensemble model", **blank}, *together]
-    made = report("squad", rows, {"dev": found, "summary": _summary(found)})
-    made.files.extend(files)
-    return made
+def study_scores(asked: Mapping[str, Path], models: Sequence[str], device: str | None = None) -> Report:
+    """Table 2 of ``dev``, or Table 3 of ``addsent`` and ``addonesent``: readers alone, their mean, and all together.
 
-
-def study_adversarial(
-    addsent: Path, addonesent: Path, models: Sequence[str], device: str | None = None, out: Path | None = None
-) -> Report:
-    """Table 3: AddSent and AddOneSent, by their authors' rule."""
-    asked = {"addsent": addsent, "addonesent": addonesent}
-    both = {name: _ask(name, path, models, device, out, attacked=True) for name, path in asked.items()}
-    sets = {name: found for name, (found, _) in both.items()}
-    single, together = _ours(sets)
-    data = {**sets, "summary": {name: _summary(found) for name, found in sets.items()}}
-    unattacked = ", ".join(f"{name} {shown(value['clean_f1'])}" for name, value in sets["addsent"].items())
-    rows = [*single, *together, *_published(paper.TABLE_3, *asked)]
-    made = report("adversarial", rows, data, unattacked=unattacked)
-    made.files.extend(path for _, files in both.values() for path in files)
-    return made
-
-
-def scored(dataset: Dataset, texts: Mapping[str, str], attacked: bool) -> dict[str, float]:
-    """EM and F1 by the official rule, or by that of AddSent with the clean score beside it."""
-    if not attacked:
-        plain = score(dataset, texts)
-        return {"exact_match": plain.exact_match, "f1": plain.f1, "total": plain.total}
-    found = score_adversarial(dataset, texts)
-    clean = {"clean_exact_match": found.clean.exact_match, "clean_f1": found.clean.f1}
-    return {"exact_match": found.exact_match, "f1": found.f1, "total": found.total, **clean}
-
-
-def questions(path: Path) -> Dataset:
-    """The questions of a file to score readers on."""
-    dataset = read_squad(path)
-    if next(dataset.questions(), None) is None:
-        raise UserError(f"{path}: holds no question, so there is nothing to score; give other data.")
-    return dataset
-
-
-def _ask(
-    stem: str, path: Path, models: Sequence[str], device: str | None, out: Path | None, attacked: bool
-) -> tuple[Scored, list[Path]]:
-    """The scores of every reader and of the ensemble; predictions go to ``out`` in the official format."""
-    found, files, dataset = {}, [], questions(path)
-    for place, (name, reader) in enumerate(everyone(models, device).items(), 1):
-        texts = predictions(reader, dataset)
-        found[name] = scored(dataset, texts, attacked)
-        if out is not None:
-            files.append(out / f"{stem}-{name if name == 'ensemble' else f'reader-{place}'}.json")
-            write_whole(files[-1], json.dumps(texts).encode())
-    return found, files
-
-
-def _ours(sets: Mapping[str, Scored]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of single readers, their mean where there are several, and the ensemble's row, if any."""
-    names = [name for name in next(iter(sets.values())) if name != "ensemble"]
-    rows = {name: [name] for name in names}
+    What they answered is among the files, in the official format.
+    """
+    found: dict[str, dict[str, dict[str, float]]] = {data: {} for data in asked}
+    readers, files = everyone(models, device), dict[str, Callable[[], bytes]]()
+    for data, path in asked.items():
+        dataset, stem = questions(path), path.name.partition(".")[0] if data == "dev" else data
+        for place, (name, reader) in enumerate(readers.items(), 1):
+            texts = predictions(reader, dataset)
+            found[data][name] = (score if data == "dev" else score_adversarial)(dataset, texts).tree()
+            who = name if name == "ensemble" else f"reader-{place}"
+            files[f"{stem}-{who}.json"] = json.dumps(texts).encode
+    names = [name for name in readers if name != "ensemble"]
+    lists = {name: [name] for name in names}
     if len(names) > 1:
-        rows |= {f"mean of {len(names)}": names, f"ensemble of {len(names)}*": ["ensemble"]}
-    records = [
+        lists |= {f"mean of {len(names)}": names, f"ensemble of {len(names)}*": ["ensemble"]}
+    ours = [
         {"name": f"[{label}]"}
-        | {f"{data}_{key}": [found[one][key] for one in chosen] for data, found in sets.items() for key in KEYS}
-        for label, chosen in rows.items()
+        | {f"{data}_{key}": [each[one][key] for one in chosen] for data, each in found.items() for key in KEYS}
+        for label, chosen in lists.items()
     ]
-    return records[: len(names) + 1], records[len(names) + 1 :]
+    over = {data: {key: summary([each[name][key] for name in names]) for key in KEYS} for data, each in found.items()}
+    if "dev" in asked:
+        cut = len(names) + 1
+        both = [
+            ("single model", ours[:cut], paper.SINGLE),
+            ("ensemble model", ours[cut:], paper.ENSEMBLE + paper.HUMAN),
+        ]
+        made = report("squad", _beside(both, "dev", "test"), {**found, "summary": over["dev"]})
+    else:
+        unattacked = ", ".join(f"{name} {shown(value['clean_f1'])}" for name, value in found["addsent"].items())
+        rows = _beside([("", ours, paper.TABLE_3)], *asked)
+        made = report("adversarial", rows, {**found, "summary": over}, unattacked=unattacked)
+    made.files.update(files)
+    return made
 
 
-def _summary(found: Scored) -> dict[str, Any]:
-    return {key: summary([one[key] for name, one in found.items() if name != "ensemble"]) for key in KEYS}
+def _beside(parts: Sequence[tuple[str, list[Any], Sequence[paper.Published]]], *data: str) -> list[dict[str, Any]]:
+    """Our rows and the paper's, with the one digit that it prints, below their headings."""
+    cells, rows = [f"{name}_{key}" for name in data for key in KEYS], list[dict[str, Any]]()
+    for heading, ours, published in parts:
+        rows += [*([{"name": heading, **dict.fromkeys(cells, "")}] if heading else []), *ours]
+        for model, *pairs in published:
+            printed = [value and f"{value:.1f}" for pair in pairs for value in pair or (None, None)]
+            rows.append({"name": model} | dict(zip(cells, printed, strict=True)))
+    return rows
 
 
-def _published(rows: Sequence[paper.Published], *data: str) -> list[dict[str, Any]]:
-    """The paper's rows, with the one digit that it prints."""
-    records = []
-    for row in rows:
-        pairs = {name: pair for name, pair in zip(data, row[1:], strict=True) if pair}
-        cells = {f"{name}_{key}": f"{pair[k]:.1f}" for name, pair in pairs.items() for k, key in enumerate(KEYS)}
-        records.append({"name": row.model, **cells})
-    return records
+def study_breakdown(
+    models: Sequence[str], dev: Path, addsent: Path | None = None, device: str | None = None
+) -> list[Report]:
+    """F1 of readers by group of questions, drawn, and examples of what none of them gets right."""
+    dataset, attacked = questions(dev), questions(addsent) if addsent else None
+    groups, lines = groups_of(dataset), list[Line]()
+    for seed, (name, reader) in enumerate((n, r) for n, r in everyone(models, device).items() if n != "ensemble"):
+        texts = predictions(reader, dataset)
+        lines.append({"row": name, "seed": seed, "texts": texts, "each": each_question(dataset, texts)})
+        lines[-1] |= {"twins": each_twin(attacked, predictions(reader, attacked))} if attacked else {}
+    made = breakdown_table(lines, groups, ", ".join(models))
+    wrong, types = np.all([unpack(line["each"]) == 0 for line in lines], axis=0), unpack(groups["question"])
+    failures = []
+    for i, (paragraph, question) in enumerate(dataset.questions()):
+        if wrong[i] and (wrong & (types == types[i]))[:i].sum() < MOST:
+            references = " · ".join(dict.fromkeys(answer.text for answer in question.answers))
+            about = {"question": question.text, "references": references, "type": GROUPS["question"][types[i]]}
+            about["words"] = str(len(paragraph.context.split()))
+            failures.append({**about, "answer": lines[0]["texts"][question.id] or "none"})
+    failures.sort(key=lambda one: GROUPS["question"].index(one["type"]))
+    return [made, report("failures", failures, {"failures": failures}, what=", ".join(models))]
+
+
+def study_calibration(models: Sequence[str], data: Path, device: str | None = None) -> Report:
+    """Expected calibration error of each reader on questions that no temperature was fitted on."""
+    names = [Path(model).name for model in models]
+    labels = names if len(set(names)) == len(names) else [f"{k}-{name}" for k, name in enumerate(names, 1)]
+    records, found, files = [], {}, {}
+    for label, (model, reader) in zip(labels, everyone(models, device).items(), strict=False):  # not of the ensemble
+        found[model] = about = judge(reader, data)
+        stages = {stage: about[stage] for stage in ("before", "after")}
+        for stage, one in stages.items():
+            records.append({**about, **one, "name": model, "stage": f"{stage}, T = {one['temperature']:.3f}"})
+        title = f"{label}: {about['questions']:,} questions"
+        files[f"reliability-{label}.png"] = partial(plots.reliability, title, stages)
+    made = report("calibration", records, found, file=data.name)
+    made.files.update(files)
+    return made

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,9 @@ from rmreader.readers.folder import find, open_folder, update
 from rmreader.reading.answering.answers import Row, text_of
 from rmreader.reading.answering.decision import Decision, fit_decision
 from rmreader.reading.answering.reader import Reader, rows_of
-from rmreader.scoring.calibration import expected_calibration_error, fit_temperature
+from rmreader.scoring.calibration import expected_calibration_error, fit_temperature, log_loss, reliability
 from rmreader.scoring.no_answer import best_threshold
-from rmreader.scoring.squad import f1
+from rmreader.scoring.squad import exact_match, f1
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,30 @@ def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> C
     decided = {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}
     update(folder, temperature=found.temperature, calibration=told, **decided)
     return found
+
+
+def judge(reader: Reader, data: Path) -> dict[str, Any]:
+    """What a reader's confidences are worth on the questions of a file, before (at temperature 1) and after its own."""
+    temperatures, found = {"before": 1.0, "after": reader.temperature}, []
+    for asked in reader.read(questions_of(data)):
+        if asked.confidence is not None:
+            text, references = text_of(asked.answers(1, always=True)), asked.row.references
+            sure = [asked.confidence(temperature) for temperature in temperatures.values()]
+            found.append([f1(text, references), exact_match(text, references), *sure])
+    if not found:
+        raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
+    right, exact, *confidences = np.array(found).T
+    about: dict[str, Any] = {"questions": len(right), "f1": 100 * right.mean(), "exact_match": 100 * exact.mean()}
+    for (stage, temperature), sure in zip(temperatures.items(), confidences, strict=True):
+        about[stage] = {
+            "temperature": temperature,
+            "expected_calibration_error": expected_calibration_error(sure, right),
+            "against_exact_match": expected_calibration_error(sure, exact),
+            "log_loss": log_loss(sure, right),
+            "mean_confidence": float(sure.mean()),
+            "bins": [dataclasses.asdict(one) for one in reliability(sure, right)],
+        }
+    return about
 
 
 def questions_of(data: Path, no_answer: bool = False) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmreader.data.squad import Dataset
+from rmreader.reading.answering.answers import Answer
 from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.adversarial import AdversarialScore, score_adversarial
 from rmreader.scoring.calibration import expected_calibration_error
@@ -22,6 +23,15 @@ class Evaluation:
     no_answer: NoAnswerScore | None = None
     """SQuAD 2.0's scores, where questions have no answer and the reader can say so; ``score`` is then after its
     decision, else with the decision off."""
+
+
+def best_answers(reader: Reader, dataset: Dataset) -> dict[str, Answer | None]:
+    """The best answer to every question by id; None where there is nothing to read, or none by the reader's decision.
+
+    As in ``evaluate``, one is always given where every question has one.
+    """
+    always = not any(question.impossible for _, question in dataset.questions())
+    return {row.id: found[0] if found else None for row, found in reader.predict(dataset, always=always)}
 
 
 def evaluate(reader: Reader, dataset: Dataset, min_confidence: float = 0.0, adversarial: bool = False) -> Evaluation:

@@ -1,0 +1,57 @@
+"""What is kept of measurements: one line of JSON each, which tables are made of again (log/claims/README.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rmreader.errors import UserError
+from rmreader.files import write_whole
+
+Line = dict[str, Any]
+
+
+def read(path: Path | None) -> list[Line]:
+    """The lines of a file; a last one cut off by a kill is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path is not None and path.is_file() else []
+    found: list[Line] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(json.loads(line))
+            identity(found[-1])
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise UserError(f"{path}: line {number} is no line of a study; remove it, or give another file.") from None
+    return found
+
+
+def keep(path: Path | None, lines: Sequence[Line]) -> None:
+    """Add lines to a file, each in the place of the same one from before."""
+    if path is not None and lines:
+        together = {identity(line): line for line in [*read(path), *lines]}
+        write_whole(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in together.values()).encode())
+
+
+def identity(line: Line) -> tuple[str, ...]:
+    """What a line is about; of two with the same, the later one counts."""
+    return line["kind"], line["study"], line["row"], *(str(line.get(key)) for key in ("setting", "seed", "readers"))
+
+
+class Group(NamedTuple):
+    """Lines that may be compared: of one file, study and setting."""
+
+    log: str
+    study: str
+    lines: list[Line]
+
+
+def groups(folder: Path) -> list[Group]:
+    """The kept lines in a folder's files."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; give the one with the kept lines, as log/claims.")
+    found: dict[tuple[str, str, str], list[Line]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in read(path):
+            found.setdefault((path.stem, line["study"], str(line.get("setting"))), []).append(line)
+    return [Group(log, study, lines) for (log, study, _), lines in found.items()]
