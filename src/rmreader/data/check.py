@@ -14,7 +14,7 @@ from rmreader.text.tokens import tokenize
 
 
 @dataclass
-class Report:
+class Checked:
     """Counts over the good rows, and the bad rows by name."""
 
     file: str
@@ -34,10 +34,10 @@ class Report:
         }
 
 
-def check_file(path: str | Path) -> Report:
+def check_file(path: str | Path) -> Checked:
     """Validate a file with answers, SQuAD or a table, and count what it holds."""
     dataset = read_data(path)
-    report = Report(str(path), len(dataset.articles), problems=dataset.problems, ambiguous=dataset.ambiguous)
+    report = Checked(str(path), len(dataset.articles), problems=dataset.problems, ambiguous=dataset.ambiguous)
     paragraphs = [paragraph for article in dataset.articles for paragraph in article.paragraphs]
     with progress("checking", total=len(paragraphs), unit="paragraphs") as advance:
         for paragraph in paragraphs:

@@ -16,7 +16,7 @@ from rmreader.learning.readerfolder import load_network
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
-from rmreader.reading.running.engines import Pair, Rounds, Scores
+from rmreader.reading.running.engines import Logits, Pair, Rounds
 from rmreader.text.lexicon import Lexicon
 
 Floats = NDArray[np.float32]
@@ -32,16 +32,16 @@ class TorchEngine:
         self.network, _, recipe = load_network(folder, self.device)
         self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         """Read one question."""
         return self._run([pair])[0]
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         """Read many, sorted by length a few batches at a time."""
         pairs = iter(pairs)
         while ahead := list(islice(pairs, _AHEAD * batch_size)):
             order = sorted(range(len(ahead)), key=lambda k: len(ahead[k].context_words))
-            found: dict[int, Scores] = {}
+            found: dict[int, Logits] = {}
             for begin in range(0, len(order), batch_size):
                 chosen = order[begin : begin + batch_size]
                 found.update(zip(chosen, self._run([ahead[k] for k in chosen]), strict=True))
@@ -53,7 +53,7 @@ class TorchEngine:
         pointers, _ = self._forward([pair], keep_attention=True)
         return [(one.E[0].cpu().numpy(), one.B[0].cpu().numpy()) for one in pointers.rounds]
 
-    def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
+    def _run(self, pairs: Sequence[Pair]) -> list[Logits]:
         pointers, logits = self._forward(pairs)
         start, end = (part.float().cpu().numpy() for part in logits)
         odds = None if pointers.no_answer is None else pointers.no_answer.double().cpu().numpy()
@@ -75,8 +75,8 @@ class TorchEngine:
                 hook.remove()
 
 
-def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64] | None) -> Scores:
+def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64] | None) -> Logits:
     """What one question of a batch was told; its log-odds of no answer as a logit again."""
     own = start[k, :m], end[k, :m]
     none = None if odds is None else np.array([odds[k] + sum(np.logaddexp.reduce(x, dtype=float) for x in own)], "f4")
-    return Scores(*own, none)
+    return Logits(*own, none)

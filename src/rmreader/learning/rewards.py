@@ -33,7 +33,7 @@ _DROPPED, _SYMBOL, _WORD = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Cut:
     """One passage of T tokens and P pieces, or many of them end to end."""
 
     first: NDArray[np.int64]  # [T+1]: the first piece of each token, and where the pieces end
@@ -43,7 +43,7 @@ class Pieces:
     run: NDArray[np.int64]  # [P+1, 2]: first and last piece of its run of \w; last < first where it is a symbol
 
 
-def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Pieces:
+def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Cut:
     """The pieces of a passage whose tokens are text[starts[t]:ends[t]]."""
     codes, lowered = _codes(text), _codes(text.lower())
     source = np.repeat(np.arange(len(codes)), np.where(codes == 0x130, 2, 1))  # İ alone becomes two characters
@@ -64,7 +64,7 @@ def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Pieces:
     run_of = np.cumsum(fresh | _changes(is_word)) - 1
     run_ends = np.append(run_begins[1:], len(begins)) - 1
     run = np.stack([run_begins[run_of], np.where(is_word, run_ends[run_of], -1)], 1)
-    return Pieces(
+    return Cut(
         first=np.searchsorted(piece_token, np.arange(len(starts) + 1)),
         sums=sums[bounds],
         powers=base[bounds],
@@ -87,7 +87,7 @@ class Rewards:
     """All passages and references of a data set as flat tensors; ``f1`` looks spans up in them."""
 
     tokens: Tensor  # int [questions]: where the tokens of its passage begin in ``first``
-    first: Tensor  # int [tokens]: see Pieces, here counted over all passages
+    first: Tensor  # int [tokens]: see Cut, here counted over all passages
     sums: Tensor
     powers: Tensor
     fresh: Tensor

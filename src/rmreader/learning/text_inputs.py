@@ -30,9 +30,11 @@ from rmreader.model.contextual import (
 from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
-from rmreader.text.windows import Padding, lay_out
+from rmreader.text.windows import PiecePadding, lay_out
 
-_SHAPES = Padding(pieces=32, least=1.2, windows=8)  # SQuAD has 1.08 of MiniLM's pieces a word: half as many shapes more
+_SHAPES = PiecePadding(
+    pieces=32, least=1.2, windows=8
+)  # SQuAD has 1.08 of MiniLM's pieces per word: half again as many shapes
 
 
 class TextInputs:

@@ -33,7 +33,7 @@ TYPES = {
 
 
 def create_app(reader: Reader, settings: Settings, name: str = "", shelf: Shelf | None = None) -> Gate:
-    """The app around a reader, and documents to ask, if any; ``Server`` starts and stops its batcher."""
+    """The app around a reader, and documents to ask, if any; ``HttpServer`` starts and stops its batcher."""
     batcher = Batcher(reader, settings)
     meters = Meters(lambda: len(batcher.pending))
     batcher.observe = meters.batch

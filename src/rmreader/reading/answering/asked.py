@@ -15,7 +15,7 @@ from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.decode import best_spans, different_spans, f1_to_expect, log_sum, span_scores
 from rmreader.reading.answering.portions import Portion, portions, room
 from rmreader.reading.answering.sentences import sentence_around
-from rmreader.reading.running.engines import Engine, Pair, Scores
+from rmreader.reading.running.engines import Engine, Logits, Pair
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
@@ -79,19 +79,19 @@ class Asked:
             return tokens
         return Tokens([tokens.words[k] for k in here.tolist()], tokens.starts[here], tokens.ends[here])
 
-    def add(self, scores: Scores) -> None:
+    def add(self, logits: Logits) -> None:
         """Take in what the engine says about the next portion."""
         portion = self.portions[self._read]
         self._read += 1
         first = portion.first - portion.begin
-        own, ends = scores.start[first : portion.last - portion.begin], scores.end[first:]
+        own, ends = logits.start[first : portion.last - portion.begin], logits.end[first:]
         spans = span_scores(own, ends, self.max_length)
         if self._best or self.row.breaks:  # what is read may have gaps, and no answer has one in it
             line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
             to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
             spans[line[to] - line[: len(spans), None] > reach] = -np.inf
-        weight = log_sum(scores.start) + log_sum(scores.end)
-        none = None if scores.none is None else float(scores.none[0])
+        weight = log_sum(logits.start) + log_sum(logits.end)
+        none = None if logits.none is None else float(logits.none[0])
         if len(self.portions) == 1:
             self.spans, self._weight = spans, weight
             self.log_odds = None if none is None else none - weight
@@ -159,10 +159,10 @@ def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Ite
             waiting.append(asked)
             yield from asked.pairs()
 
-    for scores in engine.read_many(flow(), batch_size):
+    for logits in engine.read_many(flow(), batch_size):
         while waiting[0].complete:  # nothing to read in it
             yield waiting.popleft()
-        waiting[0].add(scores)
+        waiting[0].add(logits)
         if waiting[0].again:
             waiting[0].add(engine.read(waiting[0].pair(waiting[0].portions[0])))
         if waiting[0].complete:
