@@ -9,8 +9,6 @@ from typing import Protocol
 
 from rmreader.errors import printable
 
-__all__ = ["Advance", "printable", "progress", "say"]
-
 muted = False
 """Whether another process speaks for this one."""
 
@@ -38,26 +36,20 @@ class Advance(Protocol):
 @contextmanager
 def progress(description: str, total: float | None = None, unit: str = "", transient: bool = True) -> Iterator[Advance]:
     """A progress bar; call what it yields with how much more is done. Silent where stderr is no terminal."""
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
+    what, so_far = bars.TextColumn("{task.description}", markup=False), bars.TimeElapsedColumn()
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        what,
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        "{task.fields[text]}",
+        so_far,
+        bars.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=transient, disable=muted or not console.is_terminal) as bar:
+    with bars.Progress(*columns, console=console, transient=transient, disable=muted or not console.is_terminal) as bar:
         task = bar.add_task(printable(description), total=total, text=unit)
 
         def advance(amount: float = 1.0, text: str | None = None) -> None:

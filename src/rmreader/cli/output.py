@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmreader.console import one_line, printable
+from rmreader.console import one_line
+from rmreader.errors import printable
 
 if TYPE_CHECKING:
     from rmreader.reading.answering.answers import Answer, Answers

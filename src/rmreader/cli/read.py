@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, show_answers, table
+from rmreader.cli.output import Json, emit_json, note, show_answers, show_found, table
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ def ask(
     if index is not None:
         if passage or text is not None:
             raise typer.BadParameter("give either --index or a passage, and not both.")
-        from rmreader.cli.shelf import ask_shelf
-
         loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
-        ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
+        _ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
         return
     passages, top = _passages(passage or [], text), top or 1
     from rmreader.reading.answering.reader import Reader
@@ -102,6 +100,29 @@ def _located(passages: Passages, answer: Answer) -> dict[str, Any]:
     """An answer as plain data, with the file it is in, where there are several."""
     file, here = passages.locate(answer)
     return dataclasses.asdict(here) | ({"file": file} if file else {})
+
+
+def _ask_shelf(
+    questions: list[str], place: str, model: str, loading: dict[str, Any], json: bool, **options: Any
+) -> None:
+    """``rmreader ask --index``: each question of all documents."""
+    from rmreader.reading.answering.reader import Reader
+    from rmreader.shelf.shelf import Shelf
+
+    index = Shelf.open(place).index
+    index.size()  # which refuses what is no index, before a reader is loaded
+    shelf = Shelf(index, Reader.load(model, **loading))
+    for number, question in enumerate(questions):
+        found = shelf.ask(question, **options)
+        if json:
+            tree: dict[str, Any] = {"question": question, "answers": [one.to_json() for one in found]}
+            tree |= {"no_answer": found.none} if found.none is not None else {}
+            tree |= {"guess": found.guess.to_json()} if not found and found.guess is not None else {}
+            emit_json(tree)
+            continue
+        if number:
+            typer.echo()
+        show_found(question, [(one.answer, one.passage.text, one.place) for one in found], found.doubt())
 
 
 @app.command()
