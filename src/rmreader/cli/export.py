@@ -19,8 +19,19 @@ Sources = Annotated[list[str], typer.Argument(metavar="READER", help="Two or mor
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
 
 
-Storage = StrEnum("Storage", ["float32", "float16", "int8"])  # of weights
-Precision = StrEnum("Precision", ["float", "int8"])  # of the large products
+class Storage(StrEnum):
+    """How weights are stored."""
+
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+
+
+class Precision(StrEnum):
+    """What the large products are made of."""
+
+    float = "float"
+    int8 = "int8"
 
 
 @export.command()

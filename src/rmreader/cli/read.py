@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, show_answers, show_found, table
+from rmreader.cli.output import Json, emit_json, note, show_found, table
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def ask(
         else:
             if number:
                 typer.echo()
-            show_answers(question, found, whole, [passages.locate(answer)[0] for answer in found])
+            places = [(answer, whole, passages.locate(answer)[0]) for answer in found]
+            show_found(question, places, found.doubt())
 
 
 def _located(passages: Passages, answer: Answer) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from rmreader.data.tables import short
 from rmreader.errors import UserError
 from rmreader.files import read_json, write_whole
 
@@ -231,10 +232,10 @@ def _id(tree: Any) -> str | None:
 def _reference(context: str, tree: Any) -> Reference:
     text, start = _text(tree, "text", "answer"), _get(tree, "answer_start", int)
     if not 0 <= start <= len(context) - len(text):
-        raise _Bad(f"answer {_short(text)} at {start} lies outside the passage of {len(context)} characters")
+        raise _Bad(f"answer {short(text)} at {start} lies outside the passage of {len(context)} characters")
     if not context.startswith(text, start):
-        found = _short(context[start : start + len(text)])
-        raise _Bad(f"answer {_short(text)} is not at its offset {start}, where the passage has {found}")
+        found = short(context[start : start + len(text)])
+        raise _Bad(f"answer {short(text)} is not at its offset {start}, where the passage has {found}")
     return Reference(text, start)
 
 
@@ -262,7 +263,3 @@ _KINDS: dict[type, str] = {str: "a text", list: "a list", bool: "true or false",
 
 def _kind(value: Any) -> str:
     return _KINDS.get(type(value), "nothing" if value is None else f"a {type(value).__name__}")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:39] + "…")

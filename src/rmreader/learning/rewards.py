@@ -54,7 +54,7 @@ def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Cut:
 
     begins = np.flatnonzero(_changes(token) | _changes(kinds))
     bounds = np.append(begins, len(kept))
-    base, inverse = _powers(len(kept) + 1)
+    base, inverse = _powers(max(1 << 14, 1 << len(kept).bit_length()))  # rounded up, so that it is kept
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values * inverse[: len(kept)], dtype=np.uint64)])
 
     piece_token, is_word = token[begins], kinds[begins] == _WORD
@@ -222,17 +222,13 @@ def _classes() -> NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=1)
-def _power_table(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     def powers(base: int) -> NDArray[np.uint64]:
         steps = np.full(size, base, np.uint64)
         steps[0] = 1
         return np.cumprod(steps, dtype=np.uint64)
 
     return powers(_BASE), powers(_INVERSE)
-
-
-def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    return _power_table(max(1 << 14, 1 << (size - 1).bit_length()))
 
 
 def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -129,8 +130,5 @@ def page(settings: Settings, about: dict[str, Any]) -> dict[str, Route]:
 def answered(answers: Answers, ask: wire.Ask) -> dict[str, Any]:
     """The response to one question."""
     given = answers.at_least(ask.min_confidence)
-    spelled = [
-        {name: getattr(answer, name) for name in ("text", "start", "end", "score", "confidence", "sentence")}
-        for answer in given
-    ]
+    spelled = [dataclasses.asdict(answer) for answer in given]
     return {"answer": spelled[0] if spelled else None, "answers": spelled, **doubt_of(given)}
