@@ -40,15 +40,9 @@ def progress(description: str, total: float | None = None, unit: str = "", trans
     from rich.console import Console
 
     console = Console(stderr=True)
-    what, so_far = bars.TextColumn("{task.description}", markup=False), bars.TimeElapsedColumn()
-    columns = (
-        what,
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        "{task.fields[text]}",
-        so_far,
-        bars.TimeRemainingColumn(),
-    )
+    what = bars.TextColumn("{task.description}", markup=False)
+    clocks = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
+    columns = what, bars.BarColumn(), bars.MofNCompleteColumn(), "{task.fields[text]}", *clocks
     with bars.Progress(*columns, console=console, transient=transient, disable=muted or not console.is_terminal) as bar:
         task = bar.add_task(printable(description), total=total, text=unit)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.data.batch import Batch, WordRows
+from rmreader.data.batch import Batch
 from rmreader.data.encoded import Encoded
 from rmreader.text.words import Words
 
@@ -159,7 +159,8 @@ def assemble_rows(
         question_lengths=question_lengths,
         context_lengths=context_lengths,
         words=None,
-        word_rows=WordRows(padded, max(int(lengths[distinct].max()), pad.characters)),
+        word_rows=padded,
+        word_characters=max(int(lengths[distinct].max()), pad.characters),
         start=start,
         end=end,
         index=index.astype(np.int64),
@@ -170,8 +171,8 @@ def assemble_rows(
 def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
     """The batch with its words themselves in place of their rows, for arrays and tensors alike."""
     assert batch.word_rows is not None
-    words = table.take(batch.word_rows.rows)
-    characters = words.characters[:, : batch.word_rows.characters]  # as wide as the longest of them needs
+    words = table.take(batch.word_rows)
+    characters = words.characters[:, : batch.word_characters]  # as wide as the longest of them needs
     return replace(batch, words=replace(words, characters=characters), word_rows=None)
 
 
