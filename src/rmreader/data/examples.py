@@ -33,10 +33,8 @@ class Examples:
     """Good rows as SQuAD's questions, with their passage and article, and what is to be said of the others."""
 
     rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)  # article, passage, question
-    problems: list[Problem] = field(default_factory=list)
-    """Rows that were left out, and why."""
-    ambiguous: list[Problem] = field(default_factory=list)
-    """Rows whose answer is in the passage several times."""
+    problems: list[Problem] = field(default_factory=list)  # rows that were left out, and why
+    ambiguous: list[Problem] = field(default_factory=list)  # rows whose answer is in the passage several times
 
     def tree(self) -> dict[str, Any]:
         """The rows in SQuAD's layout. Whole articles are held out, so a passage that is of no article is its own, and

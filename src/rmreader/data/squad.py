@@ -57,8 +57,7 @@ class Problem:
     paragraph: int | None
     id: str | None
     what: str
-    row: str = ""
-    """Where it is in a table, which has rows or lines instead."""
+    row: str = ""  # where it is in a table, which has rows or lines instead
 
     def __str__(self) -> str:
         place = [self.row or f"article {self.article}"]

@@ -28,8 +28,7 @@ class Scores:
     exact_match: float
     f1: float
     total: int
-    no_answer: NoAnswerScore | None = None
-    """Over all questions, where some have no answer and the network can say so."""
+    no_answer: NoAnswerScore | None = None  # over all questions, where some have no answer and the network can say so
 
     def tree(self) -> dict[str, Any]:
         """As plain data."""

@@ -41,12 +41,9 @@ _MANY, _SHARE = 8, 12  # so many members at once have each at most so much of th
 class Member:
     """One training among several."""
 
-    name: str
-    """Name of its folder."""
-    overrides: tuple[str, ...]
-    """What distinguishes it, as ``training.seed=2``."""
-    after: str = ""
-    """The member that must have come to its end before this one begins, which starts from its reader."""
+    name: str  # name of its folder
+    overrides: tuple[str, ...]  # what distinguishes it, as ``training.seed=2``
+    after: str = ""  # the member that must have come to its end before this one begins, which starts from its reader
 
 
 @dataclass(frozen=True)
@@ -54,13 +51,10 @@ class Outcome:
     """How a member ended."""
 
     name: str
-    status: int
-    """Exit status of its process."""
+    status: int  # exit status of its process
     seconds: float
-    scores: dict[str, dict[str, float]]
-    """By name of the data set, as its log has them last."""
-    problem: str = ""
-    """Its last words, where it failed."""
+    scores: dict[str, dict[str, float]]  # by name of the data set, as its log has them last
+    problem: str = ""  # its last words, where it failed
 
 
 def seeds(count: int, first: int = 1) -> list[Member]:

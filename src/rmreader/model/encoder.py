@@ -22,20 +22,13 @@ T = TypeVar("T")
 class Sizes:
     """What the network must know of its inputs before it sees any."""
 
-    vectors: int
-    """Width of the known word vectors."""
-    characters: int
-    """Character ids, padding and unknown among them."""
-    trainable: int
-    """Rows of the trained word vectors, the empty row 0 among them."""
-    pos_tags: int = 0
-    """Part-of-speech tags."""
-    ner_tags: int = 0
-    """Entity tags."""
-    contextual_layers: int = 0
-    """Layers of a contextual encoder, frozen or tuned."""
-    contextual_size: int = 0
-    """Width of the contextual vectors, frozen or tuned."""
+    vectors: int  # width of the known word vectors
+    characters: int  # character ids, padding and unknown among them
+    trainable: int  # rows of the trained word vectors, the empty row 0 among them
+    pos_tags: int = 0  # part-of-speech tags
+    ner_tags: int = 0  # entity tags
+    contextual_layers: int = 0  # layers of a contextual encoder, frozen or tuned
+    contextual_size: int = 0  # width of the contextual vectors, frozen or tuned
 
 
 def exact_match(

@@ -22,15 +22,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 class Difference:
     """A mean difference with its 95 % interval, and the chance of one as large where there is none."""
 
-    gaps: list[float]
-    """One for each pair; the difference of the means alone where there are no pairs."""
+    gaps: list[float]  # one for each pair; the difference of the means alone where there are no pairs
     mean: float
     low: float
     high: float
-    p: float | None
-    """None of a single seed, which tells nothing."""
-    count: int
-    """Pairs, or the smaller number of seeds where they are not paired."""
+    p: float | None  # None of a single seed, which tells nothing
+    count: int  # pairs, or the smaller number of seeds where they are not paired
 
     @property
     def interval(self) -> str:

@@ -33,8 +33,7 @@ class Calibration:
     error_before: float
     error_after: float
     questions: int
-    decision: Decision | None = None
-    """Where the reader can tell that there is no answer, and some questions had none."""
+    decision: Decision | None = None  # where the reader can tell that there is no answer, and some questions had none
 
 
 def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:

@@ -18,10 +18,8 @@ class Bert:
     weights: Weights
     heads: int
     epsilon: float
-    mix: NDArray[np.float32]
-    """The share of every layer, that of the embeddings first."""
-    half: bool
-    """Layers are rounded to 16 bits before they are mixed, as the cache of frozen vectors has them."""
+    mix: NDArray[np.float32]  # the share of every layer, that of the embeddings first
+    half: bool  # layers are rounded to 16 bits before they are mixed, as the cache of frozen vectors has them
 
     @property
     def embeddings(self) -> list[NDArray[np.float32]]:
