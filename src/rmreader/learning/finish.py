@@ -60,5 +60,5 @@ def answer_file(setup: Setup, questions: Path, out: Path, cache_dir: str | Path 
         network, lexicon, recipe = readerfolder.load_network(setup.out / "best", setup.device)
         encoded = encode_file(questions, cache_dir)
         feed = Feed(encoded, lexicon, setup.device, text_inputs=setup.text_inputs)
-        texts, _ = predict(network, feed, recipe.decoding.max_length)
+        texts = predict(network, feed, recipe.decoding.max_length).texts
         write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())
