@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from rmreader.config import Inputs
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets, Padding, assemble_rows, list_letters, look_up, windows
-from rmreader.data.encode import Encoded, encode_file, encode_pairs
+from rmreader.data.encode import encode_file, encode_pairs
+from rmreader.data.encoded import Encoded
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.text.words import Words

@@ -30,8 +30,6 @@ from rmreader.files import cache_folder, file_sha256
 from rmreader.orphans import end_with
 from rmreader.text.tokens import RULE, Tokens, tokenize
 
-__all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
-
 _FORMAT = 2
 _TABLES = 1  # how rows of a table become questions
 _CHUNK = 400  # paragraphs per task

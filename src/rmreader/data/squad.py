@@ -109,18 +109,20 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
 
 def write_squad(articles: Iterable[Article], path: Path) -> None:
     """Write articles in layout 2.0, as JSON, compressed where the name ends in ``.gz``."""
-    tree = {"version": "v2.0", "data": [_tree_of(article) for article in articles]}
+    tree = {"version": "v2.0", "data": [tree_of(article, impossible=True) for article in articles]}
     content = json.dumps(tree, ensure_ascii=False).encode("utf-8", "surrogatepass")
     write_whole(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
 
 
-def _tree_of(article: Article) -> dict[str, Any]:
+def tree_of(article: Article, impossible: bool = False) -> dict[str, Any]:
+    """An article as plain data, in layout 1.1; with ``impossible`` in 2.0, which says so of a question."""
     paragraphs = []
     for paragraph in article.paragraphs:
         rows = []
         for q in paragraph.questions:
             answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
-            rows.append({"id": q.id, "question": q.text, "answers": answers, "is_impossible": q.impossible})
+            said = {"is_impossible": q.impossible} if impossible else {}
+            rows.append({"id": q.id, "question": q.text, "answers": answers, **said})
         paragraphs.append({"context": paragraph.context, "qas": rows})
     return {"title": article.title, "paragraphs": paragraphs}
 

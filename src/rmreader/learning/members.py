@@ -57,9 +57,9 @@ class Outcome:
     problem: str = ""  # its last words, where it failed
 
 
-def seeds(count: int, first: int = 1) -> list[Member]:
+def seeds(count: int) -> list[Member]:
     """Members that differ in the seed alone."""
-    return [Member(f"seed-{seed}", (f"training.seed={seed}",)) for seed in range(first, first + count)]
+    return [Member(f"seed-{seed}", (f"training.seed={seed}",)) for seed in range(1, 1 + count)]
 
 
 def refuse_seed(overrides: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ left of its tokens, split where the class of characters (``\\w`` or not) changes
 pieces. Words are compared by a polynomial hash modulo 2^64, read off prefix sums: the hash of the characters a..b−1
 is Σ c_k·base^(b−k) = (S[b] − S[a])·base^b with S[b] = Σ_{k<b} c_k·base^(−k).
 
-One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that stands between
+One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that is between
 letters and, say, an apostrophe ends its word, and so becomes ς instead of σ.
 """
 

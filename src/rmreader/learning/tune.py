@@ -86,8 +86,7 @@ def tune(
     sets = {"held-out examples": [row for row in rows_in(held) if row.references]} if held is not None else {}
     if test is not None and others is not None:
         sets[test.name] = [
-            Row(q["id"], q["question"], passage, tuple(answer["text"] for answer in q["answers"]))
-            for _, passage, q in others.rows
+            Row(q.id, q.text, passage, tuple(answer.text for answer in q.answers)) for _, passage, q in others.rows
         ]
     readers = Reader.load(reader), Reader.load(result.best)
     changes = [_compare(name, rows, readers) for name, rows in sets.items()]
@@ -131,7 +130,7 @@ def _read(path: Path) -> Examples:
 
 def _longest(found: Examples) -> int:
     """Words of the longest answers, the longest hundredth aside."""
-    words = [len(answer["text"].split()) for *_, question in found.rows for answer in question["answers"]]
+    words = [len(answer.text.split()) for *_, question in found.rows for answer in question.answers]
     return int(np.ceil(np.quantile(words, 0.99)))
 
 

@@ -40,9 +40,9 @@ class FrozenEncoder(Protocol):
 class FrozenTransformer(nn.Module):
     """A transformer, each text read alone, in overlapping windows where it is long."""
 
-    def __init__(self, folder: Path, window: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.pieces = Pieces(folder, window)
+        self.pieces = Pieces(folder)
         self.transformer = load_transformer(folder).requires_grad_(False)
         self.layers, self.size = self.transformer.layers, self.transformer.size
         self.fingerprint = fingerprint(folder, self.pieces.window)

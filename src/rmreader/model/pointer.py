@@ -47,7 +47,7 @@ def log_total(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def expectation(R: Tensor, p: Tensor) -> Tensor:
-    """l = R·p₁: what stands at the start, one vector an example [B, 1, 2d], summed over positions."""
+    """l = R·p₁: what is at the start, one vector per example [B, 1, 2d], summed over positions."""
     return p[:, None, :] @ R
 
 

@@ -21,7 +21,8 @@ from rmreader.serving.shelf import Documents
 from rmreader.serving.wire import Refused, Response, invalid, pack, parse, refuse, reply, spell
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answers, Reader
+    from rmreader.reading.answering.answers import Answers
+    from rmreader.reading.answering.reader import Reader
     from rmreader.shelf.shelf import Shelf
 
 TYPES = {

@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rmreader.reading.answering.answers import Answers
+from rmreader.reading.answering.answers import Answers, Explanation
 from rmreader.serving.cost import weigh, weigh_attention, window_cost
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import Refused
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Explanation, Reader
+    from rmreader.reading.answering.reader import Reader
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged

@@ -19,7 +19,8 @@ from rmreader.data.tables import is_packed
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, lock, written_whole
 from rmreader.reading.answering.answers import Answers, Row
-from rmreader.reading.answering.reader import MAX_QUESTION, Reader
+from rmreader.reading.answering.asked import MAX_QUESTION
+from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.rows import BadRow
 from rmreader.reading.files.written import kind_to_write, pieces
 from rmreader.text.tokens import tokenize
