@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -20,10 +21,8 @@ def one_line(text: str) -> str:
 
 def say(sentence: str) -> None:
     """Tell the person at the keyboard something."""
-    from rich.console import Console
-
-    if not muted:
-        Console(stderr=True, highlight=False).print(printable(sentence), markup=False, soft_wrap=True)
+    if not muted and sys.stderr is not None:  # as where it was closed
+        print(printable(sentence), file=sys.stderr, flush=True)  # above a progress bar, which takes the place of stderr
 
 
 class Advance(Protocol):

@@ -48,8 +48,7 @@ def diagnose() -> Diagnosis:
     """Look around."""
     packages = ("rmreader", "numpy", "onnxruntime", "torch")
     versions = {"python": platform.python_version()} | {name: _version(name) or "not installed" for name in packages}
-    folders = {"package": str(READERS.parent), "cache": str(cache_root())}
-    return Diagnosis(versions, devices(), kernels(), shipped_readers(), extras(), folders)
+    return Diagnosis(versions, devices(), kernels(), shipped_readers(), extras(), folders())
 
 
 def devices() -> list[str]:
@@ -131,6 +130,11 @@ def pip_line(module: str) -> str | None:
     """The line that installs a missing module, where it belongs to an extra."""
     name = module.partition(".")[0].replace("_", "-")
     return next((f"pip install 'rmreader[{extra.name}]'" for extra in extras() if name in extra.packages), None)
+
+
+def folders() -> dict[str, str]:
+    """Where things are kept."""
+    return {"package": str(READERS.parent), "cache": str(cache_root())}
 
 
 def _version(package: str) -> str | None:

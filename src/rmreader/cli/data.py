@@ -42,7 +42,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Validate a file row by row; status 1 where a row is bad."""
-    from rmreader.data.check import check_file
+    from rmreader.data.examples import check_file
 
     report = check_file(file)
     if json:

@@ -16,7 +16,6 @@ from rmreader.cli.output import Json, emit_json, note, show_found, table
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
-    from rmreader.data.squad import Dataset
     from rmreader.reading.answering.answers import Answer
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
@@ -147,10 +146,11 @@ def evaluate(
     if predictions is not None and min_confidence:
         raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
     from rmreader.data.examples import read_data
+    from rmreader.data.squad import remarked
     from rmreader.scoring.adversarial import score_adversarial
     from rmreader.scoring.squad import score
 
-    dataset = _warn(read_data(data))
+    dataset = remarked(read_data(data))
     errors: dict[str, Any] = {}
     if predictions is not None:
         from rmreader.reading.files.written import read_predictions
@@ -208,15 +208,6 @@ def _is_device(file: IO[str]) -> bool:
         return stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _warn(dataset: Dataset) -> Dataset:
-    """The same data set, after saying what of the file was left out."""
-    from rmreader.data.squad import remarks
-
-    for sentence in remarks(dataset):
-        note(sentence)
-    return dataset
 
 
 def _show_score(result: Score | AdversarialScore) -> None:

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from rmreader.console import say
 from rmreader.data.tables import short
 from rmreader.errors import UserError
 from rmreader.files import read_json, write_whole
@@ -135,12 +136,6 @@ def skipped(problems: Sequence[object], total: int | None = None, kind: str = "s
         yield f"{kind}: {total:,} rows in all; `rmreader data check` lists those of a file with answers."
 
 
-def remarks(data: _Remarkable) -> Iterator[str]:
-    """What to say of the rows that were left out, and of those that are uncertain."""
-    yield from skipped(data.problems)
-    yield from skipped(data.ambiguous, kind="ambiguous")
-
-
 def why_none(problems: Sequence[object]) -> str:
     """For the sentence that says that nothing is there to read: what became of the rows that were."""
     return f" (all {len(problems):,} rows were skipped, the first: {problems[0]})" if problems else ""
@@ -153,6 +148,16 @@ class _Remarkable(Protocol):
     def problems(self) -> Sequence[Problem]: ...
     @property
     def ambiguous(self) -> Sequence[Problem]: ...
+
+
+R = TypeVar("R", bound=_Remarkable)
+
+
+def remarked(data: R) -> R:
+    """The same data, after telling the person which rows were left out, and which are uncertain."""
+    for sentence in (*skipped(data.problems), *skipped(data.ambiguous, kind="ambiguous")):
+        say(sentence)
+    return data
 
 
 class _Bad(Exception):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.files import folder_to_write
 from rmreader.readers.folder import WEIGHTS, Folder, verify, write_reader
 from rmreader.text.extras import ENCODER, FILE
 from rmreader.version import __version__
@@ -23,8 +24,7 @@ def average(folders: Sequence[Path], target: Path) -> float:
     """Write the mean of readers, as float32, with the first one's recipe; returns its temperature, their mean."""
     if len(folders) < 2:
         raise UserError(f"{', '.join(map(str, folders))}: an average needs at least two readers; name another one.")
-    if target.exists():
-        raise UserError(f"{target}: there already; remove it or choose another place.")
+    folder_to_write(target, *folders)
     readers = [verify(folder) for folder in folders]
     first = _traits(readers[0])
     for reader in readers[1:]:

@@ -12,7 +12,6 @@ from rmreader.config import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
 from rmreader.model.characters import CharacterEncoder
 from rmreader.model.lstm import BiLSTM
-from rmreader.model.mix import ScalarMix
 from rmreader.model.precision import product_type
 
 T = TypeVar("T")
@@ -37,6 +36,28 @@ def exact_match(
     """Which words are also in the other text: keys [B, n] and [B, m] -> bool [B, n] and [B, m]."""
     same = (question[:, :, None] == context[:, None, :]) & question_mask[:, :, None] & context_mask[:, None, :]
     return same.any(dim=2), same.any(dim=1)
+
+
+class ScalarMix(nn.Module):
+    """One vector from an encoder's layers: γ · Σ softmax(w)ₗ · hₗ, trained (Peters et al., 2018, Eq. 1)."""
+
+    def __init__(self, layers: int, dropout: float = 0.0) -> None:
+        """``dropout``: chance that a layer is left out of the softmax in a training step."""
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gamma = nn.Parameter(torch.ones(()))
+        self.dropout = dropout
+
+    def forward(self, layers: Tensor) -> Tensor:
+        """[..., layers, size] in any float type -> [..., size] in the type of the weights."""
+        logits: Tensor = self.weights
+        if self.training and self.dropout > 0:
+            # a dropped layer's logit is far down, not -inf: with all dropped the softmax stays defined
+            dropped = torch.rand_like(logits) < self.dropout
+            logits = logits - 1e4 * dropped.to(logits.dtype)
+        mix = self.gamma * torch.softmax(logits, dim=0)
+        # not a matrix product: it would be one of a few numbers for every word, and round them in mixed precision
+        return (layers * mix.unsqueeze(-1)).sum(dim=-2)
 
 
 class Encoder(nn.Module):
