@@ -4,8 +4,6 @@ The docstring under a field is its help text (``rmreader recipe`` prints it), so
 every setting there is. An unknown key is an error that names the nearest one that exists.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

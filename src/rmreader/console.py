@@ -1,7 +1,5 @@
 """What a person is told: sentences and progress. All of it goes to stderr, so that stdout holds results alone."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Files and folders: where a command may write, what takes its place only when it is whole, what is opened with a bound
 on its size, checksums, locks, and the cache."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip

@@ -1,7 +1,5 @@
 """``rmreader data``: get the public data sets, and see what is wrong with a file."""
 
-from __future__ import annotations
-
 import enum
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``rmreader export``: a trained reader for elsewhere."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``rmreader serve``, the HTTP API and the web page, and ``rmreader mcp``, for programs that speak that protocol."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import inspect

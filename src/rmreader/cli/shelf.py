@@ -1,7 +1,5 @@
 """``rmreader index``: folders of documents that can be asked; and ``chat``, question after question about them."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from pathlib import Path

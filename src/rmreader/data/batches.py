@@ -1,7 +1,5 @@
 """Batches: which questions are together, and their arrays."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

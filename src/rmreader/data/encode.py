@@ -1,7 +1,5 @@
 """A SQuAD file as token ids: encoded once in parallel, kept on disk by content, memory-mapped ever after."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -4,8 +4,6 @@ Where an answer has no offset it is looked for in its passage. One that is there
 sentence shares most words with the question; which those are is reported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,8 +1,6 @@
 """Questions that a passage does not answer, made from real ones: each beside the paragraph nearest to it by BM25 that
 does not hold its answer, of its own article or of another."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter, defaultdict

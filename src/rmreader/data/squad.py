@@ -1,7 +1,5 @@
 """SQuAD files in, row by row, and out: layouts 1.1 and 2.0 and the adversarial sets, plain or gzip-compressed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,6 @@
 """One reader made of several that were trained from the same start: the mean of their weights, which often reads better
 than each of them and costs no more than one (a "model soup": Wortsman et al., ICML 2022)."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Sequence

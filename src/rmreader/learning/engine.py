@@ -1,7 +1,5 @@
 """Reading in torch: for readers with a contextual encoder that is not BERT's, and while a run is being trained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 

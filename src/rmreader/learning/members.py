@@ -7,8 +7,6 @@ folder, log and checkpoints of its own; this file starts them, here or as tasks 
 shows one view.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

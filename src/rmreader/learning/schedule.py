@@ -1,7 +1,5 @@
 """The learning rate and the weight of the moving average, as pure functions of where a run is."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

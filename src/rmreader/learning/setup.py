@@ -1,7 +1,5 @@
 """Everything a run needs before its first step: data, lexicon, network, rewards, on the right device."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The teacher: readers whose mean distributions over the training questions a student learns from beside the references
 (Hu et al., EMNLP 2018). They are computed once per training file and kept, in 16 bits per passage word."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The state of a run is the learner's tensors and ``State``; batches and random nu
 step, so the step is all there is to remember of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

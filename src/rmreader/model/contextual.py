@@ -1,8 +1,6 @@
 """Contextual vectors of our words, every layer, from ELMo or a transformer: frozen (computed once per text) or tuned
 (trained along with the network)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The encoder: what is known of each word as one input vector, then the weight-shared BiLSTM of Eq. 12."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeVar
 

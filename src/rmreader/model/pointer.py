@@ -3,8 +3,6 @@
 Beside it, where the recipe asks for it, a logit for "there is no answer here".
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

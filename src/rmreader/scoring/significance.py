@@ -3,8 +3,6 @@
 With three seeds a test by permutation could never be surer than p = 0.25, so a normal spread over seeds is assumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import atan, exp, inf, lgamma, pi, sqrt

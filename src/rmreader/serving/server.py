@@ -1,7 +1,5 @@
 """Runs the app under uvicorn, and ends it in order: unready, door closed, accepted requests answered, exit 0."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -1,7 +1,5 @@
 """One question while its passage is being read: in one go, or by portions and then what looked best once more."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

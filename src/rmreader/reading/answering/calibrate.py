@@ -1,8 +1,6 @@
 """What makes a reader's chances mean what they say, fitted on questions it did not learn from: the temperature of its
 confidences and, where it can tell that there is no answer, scale and shift of that chance."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

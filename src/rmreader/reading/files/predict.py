@@ -1,8 +1,6 @@
 """Answers to every question of a file, into another file or a pipe; JSON Lines can be resumed where they were broken
 off."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Predictions as files: the official format, JSON Lines, CSV, TSV and Parquet, written and read again."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """A BERT encoder as an ONNX graph: one sequence, nothing padded, from its embeddings to the mix of all its layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An engine that remembers what it has read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import tee
 
