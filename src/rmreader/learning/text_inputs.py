@@ -33,9 +33,8 @@ from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
 from rmreader.text.windows import PiecePadding, lay_out
 
-_SHAPES = PiecePadding(
-    pieces=32, least=1.2, windows=8
-)  # SQuAD has 1.08 of MiniLM's pieces per word: half again as many shapes
+# SQuAD has 1.08 of MiniLM's pieces per word: half again as many shapes
+_SHAPES = PiecePadding(pieces=32, least=1.2, windows=8)
 
 
 class TextInputs:
