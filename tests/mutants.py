@@ -123,7 +123,7 @@ MISTAKES = [
     Mistake("reading/answering/decode.py", "- np.maximum(begins, start) + 1, 0)", "- np.maximum(begins, start), 0)", READ_SPANS),
     Mistake("reading/answering/decode.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
     Mistake("reading/answering/portions.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
-    Mistake("reading/answering/asked.py", "weight = log_sum(scores.start) + log_sum(scores.end)", "weight = log_sum(scores.start)", READER),
+    Mistake("reading/answering/asked.py", "weight = log_sum(logits.start) + log_sum(logits.end)", "weight = log_sum(logits.start)", READER),
     Mistake("reading/answering/asked.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
     Mistake("reading/answering/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
     Mistake("reading/files/predict.py", "done[row.id] is not None:", "True:", PREDICT),

@@ -4,8 +4,6 @@ The docstring under a field is its help text (``rmreader recipe`` prints it), so
 every setting there is. An unknown key is an error that names the nearest one that exists.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,42 +13,7 @@ from typing import Annotated, Any, Literal
 
 from rmreader.errors import UserError, shown
 from rmreader.files import parse_yaml, read_bytes
-from rmreader.settings import (
-    Count,
-    Natural,
-    NonNegative,
-    Positive,
-    Range,
-    Seed,
-    Share,
-    build_settings,
-    field_help,
-    field_ranges,
-)
-
-__all__ = [
-    "SHIPPED",
-    "Count",
-    "Decoding",
-    "Inputs",
-    "Natural",
-    "NetworkConfig",
-    "NonNegative",
-    "Positive",
-    "Range",
-    "Recipe",
-    "Seed",
-    "Share",
-    "Training",
-    "build_settings",
-    "field_help",
-    "field_ranges",
-    "find_recipe",
-    "load_recipe",
-    "recipe_from",
-    "save_recipe",
-    "to_tree",
-]
+from rmreader.settings import Count, Natural, NonNegative, Positive, Range, Seed, Share, build_settings
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,12 @@
 """What a person is told: sentences and progress. All of it goes to stderr, so that stdout holds results alone."""
 
-from __future__ import annotations
-
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rmreader.errors import printable
-
-__all__ = ["Advance", "printable", "progress", "say"]
 
 muted = False
 """Whether another process speaks for this one."""
@@ -22,10 +19,8 @@ def one_line(text: str) -> str:
 
 def say(sentence: str) -> None:
     """Tell the person at the keyboard something."""
-    from rich.console import Console
-
-    if not muted:
-        Console(stderr=True, highlight=False).print(printable(sentence), markup=False, soft_wrap=True)
+    if not muted and sys.stderr is not None:  # as where it was closed
+        print(printable(sentence), file=sys.stderr, flush=True)  # above a progress bar, which takes the place of stderr
 
 
 class Advance(Protocol):
@@ -38,26 +33,14 @@ class Advance(Protocol):
 @contextmanager
 def progress(description: str, total: float | None = None, unit: str = "", transient: bool = True) -> Iterator[Advance]:
     """A progress bar; call what it yields with how much more is done. Silent where stderr is no terminal."""
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=transient, disable=muted or not console.is_terminal) as bar:
+    what = bars.TextColumn("{task.description}", markup=False)
+    clocks = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
+    columns = what, bars.BarColumn(), bars.MofNCompleteColumn(), "{task.fields[text]}", *clocks
+    with bars.Progress(*columns, console=console, transient=transient, disable=muted or not console.is_terminal) as bar:
         task = bar.add_task(printable(description), total=total, text=unit)
 
         def advance(amount: float = 1.0, text: str | None = None) -> None:

@@ -1,8 +1,6 @@
 """How many processors there are to read with: by affinity and by the container's quota, as ONNX Runtime looks at
 neither."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator

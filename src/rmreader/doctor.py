@@ -1,7 +1,5 @@
 """What is here, what is missing, and how to get it: versions, devices, kernels, shipped readers, optional extras."""
 
-from __future__ import annotations
-
 import platform
 import re
 from dataclasses import dataclass

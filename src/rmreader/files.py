@@ -1,8 +1,6 @@
 """Files and folders: where a command may write, what takes its place only when it is whole, what is opened with a bound
 on its size, checksums, locks, and the cache."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip
@@ -34,8 +32,7 @@ def file_to_write(out: Path, *inputs: Path) -> Path:
         raise UserError(f"{out}: a folder; give the file to write.")
     if real.is_symlink() or (real.exists() and not real.is_file()):  # a circle of links, a pipe, a device
         raise UserError(f"{out}: not an ordinary file; give another name.")
-    _keep_apart(out, inputs)
-    _may_write(out, real)
+    _check_place(out, real, inputs)
     return real
 
 
@@ -46,8 +43,7 @@ def folder_to_write(out: Path, *inputs: Path) -> Path:
     for path in (out, new):
         if os.path.lexists(path):
             raise UserError(f"{path}: there already; remove it or choose another place.")
-    _keep_apart(out, inputs)
-    _may_write(out, Path(os.path.realpath(out)))
+    _check_place(out, Path(os.path.realpath(out)), inputs)
     return new
 
 
@@ -321,14 +317,10 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _keep_apart(out: Path, inputs: tuple[Path, ...]) -> None:
-    real = Path(os.path.realpath(out))
+def _check_place(out: Path, real: Path, inputs: tuple[Path, ...]) -> None:
     for source in inputs:
         if any(path.exists() and source.exists() and path.samefile(source) for path in (real, *real.parents)):
             raise UserError(f"{out}: it is, or lies in, {source}, which this command reads; choose another place.")
-
-
-def _may_write(out: Path, real: Path) -> None:
     nearest = next(path for path in (real, *real.parents) if path.exists())
     if nearest != real and not nearest.is_dir():
         raise UserError(f"{out}: {nearest} is a file, not a folder; choose another place.")

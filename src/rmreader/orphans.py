@@ -1,7 +1,5 @@
 """Processes that end with the one that started them, even where that was killed and could tell nobody."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ A field's type and ``Range`` are what it may hold, the docstring under it is its
 that names the nearest one that exists.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dataclasses

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from rmreader.config import Inputs
 from rmreader.data.batch import Batch
-from rmreader.data.batches import Buckets, Padding, assemble, list_letters, windows
-from rmreader.data.encode import Encoded, encode_file, encode_pairs
+from rmreader.data.batches import Buckets, Padding, assemble_rows, list_letters, look_up, windows
+from rmreader.data.encode import encode_file, encode_pairs
+from rmreader.data.encoded import Encoded
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.text.words import Words
@@ -25,6 +26,20 @@ from rmreader.text.words import Words
 Tree = dict[str, Any]
 LENGTHS = st.lists(st.integers(1, 700), max_size=200).map(np.array)
 SEEDS = st.integers(-(2**63), 2**64)
+
+
+def assemble(
+    encoded: Encoded,
+    words: Words[Any],
+    index: np.ndarray,
+    pad: Padding | None = None,
+    max_context: int | None = None,
+) -> Batch[Any]:
+    """The batch of some questions, ready to be read; ``words`` is ``lexicon.look_up(encoded.vocabulary)``."""
+    missing = (pad or Padding()).characters - words.characters.shape[1]
+    if missing > 0:
+        words = replace(words, characters=np.pad(words.characters, ((0, 0), (0, missing))))
+    return look_up(assemble_rows(encoded, words.lengths, index, pad, max_context), words)
 
 
 @settings(max_examples=300, deadline=None)

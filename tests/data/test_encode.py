@@ -23,7 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.data import encode as encode_module
-from rmreader.data.encode import Encoded, answer_span, encode_file, encode_pairs
+from rmreader.data.encode import answer_span, encode_file, encode_pairs
+from rmreader.data.encoded import Encoded
 from rmreader.data.squad import Reference, read_squad
 from rmreader.data.store import Damaged, open_arrays
 from rmreader.errors import UserError

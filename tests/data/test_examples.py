@@ -55,8 +55,8 @@ def test_every_format_gives_the_same_examples(tmp_path: Path) -> None:
 
 def test_an_answer_that_is_there_twice_is_taken_where_the_question_s_words_are_and_reported(tmp_path: Path) -> None:
     found = read_examples(lines(tmp_path / "rows.jsonl", ROWS))
-    (answer,) = found.rows[0][2]["answers"]
-    assert answer["answer_start"] == PASSAGE.rindex("1901")
+    (answer,) = found.rows[0][2].answers
+    assert answer.start == PASSAGE.rindex("1901")
     assert list(map(str, found.ambiguous)) == [
         f"{tmp_path / 'rows.jsonl'}: line 1: '1901' is in its passage several times"
     ]
@@ -81,8 +81,8 @@ def test_answers_come_in_the_shapes_that_people_have_them_in(
     found = read_examples(lines(tmp_path / "rows.jsonl", [{"question": "Who?", "context": PASSAGE, **row}]))
     (_, _, question), *rest = found.rows
     assert not rest
-    assert question["id"] == "1"
-    assert [(answer["text"], answer["answer_start"]) for answer in question["answers"]] == expected
+    assert question.id == "1"
+    assert [(answer.text, answer.start) for answer in question.answers] == expected
 
 
 @pytest.mark.parametrize(

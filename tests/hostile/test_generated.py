@@ -25,8 +25,8 @@ import numpy as np
 import pytest
 
 from rmreader.config import load_recipe, recipe_from
-from rmreader.data.check import check_file
 from rmreader.data.encode import encode_file
+from rmreader.data.examples import check_file
 from rmreader.errors import UserError
 from rmreader.model.elmo import load_elmo
 from rmreader.model.transformer import load_transformer

@@ -186,11 +186,11 @@ def test_rows_filled_in_on_the_device_are_the_vectors_gathered_on_the_host(
     for resident in (False, True):
         feed = Feed(encoded, lexicon, CPU, Padding(8, 16, 64), 15, text_inputs)
         assert feed._more is not None
-        feed._more._resident = resident  # as it is where the vectors lie on a GPU
+        feed._more.resident = resident  # as it is where the vectors lie on a GPU
         ((_, batch),) = feed.batches([np.array([3, 9, 20])])
         assert (batch.context_layers is None) == resident
         assert (batch.context_layer_rows is None) == (not resident)
-        assert (batch.words, batch.word_rows.rows.dtype) == (None, torch.int64)
+        assert (batch.words, batch.word_rows.dtype) == (None, torch.int64)
         batches.append(feed.fill(batch))
     for name in ("question_layers", "context_layers"):
         assert torch.equal(*(getattr(batch, name) for batch in batches))

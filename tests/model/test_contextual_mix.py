@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from rmreader.model.mix import ScalarMix
+from rmreader.model.encoder import ScalarMix
 
 
 def test_the_mix_is_the_softmax_weighted_sum_times_gamma() -> None:

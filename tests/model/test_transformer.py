@@ -21,7 +21,7 @@ from rmreader.errors import UserError
 from rmreader.model.contextual import FrozenTransformer, TunedEncoder, tuned_encoder
 from rmreader.model.transformer import load_transformer
 from rmreader.text.pieces import Pieces
-from rmreader.text.windows import Padding, lay_out, lay_out_alone
+from rmreader.text.windows import PiecePadding, lay_out, lay_out_alone
 from rmreader.text.words import Words
 
 VOCABULARY = ["a", "question", "Reader", "zebra", "1912", "sailors", "?", "wherever", "naïve", "読"]
@@ -112,7 +112,13 @@ def batch_of(
     """A batch whose words are the vocabulary's rows themselves."""
     n, m = max(map(len, questions)) + more, max(map(len, contexts)) + more
     laid = lay_out(
-        pieces, pieces.table(VOCABULARY), questions, contexts, pairing, (n, m), Padding(8, 1.2, 2) if more else None
+        pieces,
+        pieces.table(VOCABULARY),
+        questions,
+        contexts,
+        pairing,
+        (n, m),
+        PiecePadding(8, 1.2, 2) if more else None,
     )
 
     def padded(texts: list[np.ndarray], width: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from rmreader.errors import UserError
 from rmreader.text.pieces import MOST_PIECES, Pieces, encoder_folder
 from rmreader.text.tokens import tokenize
-from rmreader.text.windows import Padding, best_window, lay_out, lay_out_alone, windows
+from rmreader.text.windows import PiecePadding, best_window, lay_out, lay_out_alone, windows
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_every_word_points_at_its_own_first_piece(bert: Path, data: st.DataObjec
     ]
     widths = (max(map(len, texts[0])) + 3, max(map(len, texts[1])) + 5)
     for pairing in ("apart", "together"):
-        laid = lay_out(pieces, table, *texts, pairing, widths, Padding(8, 1.2, 4))
+        laid = lay_out(pieces, table, *texts, pairing, widths, PiecePadding(8, 1.2, 4))
         query = laid.pieces if laid.query_pieces is None else laid.query_pieces
         assert laid.pieces.shape[1] <= pieces.window
         assert query.shape[1] <= pieces.window

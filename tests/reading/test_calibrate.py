@@ -17,7 +17,7 @@ from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.calibrate import calibrate, fit, held_out, questions_of
 from rmreader.reading.answering.decode import best_spans, overlaps, span_scores
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Scores
+from rmreader.reading.running.engines import Logits
 from rmreader.text.lexicon import Lexicon
 
 PASSAGE = "Denver won."
@@ -38,7 +38,7 @@ def test_the_temperature_that_made_the_answers_is_found_again(reader: Reader) ->
     passage = " ".join("bcdefghijklm")
     logits, known = [], []
     for _ in range(1500):
-        logits.append(Scores(*random.normal(0, 3, (2, 12))))
+        logits.append(Logits(*random.normal(0, 3, (2, 12))))
         grid = span_scores(logits[-1].start, logits[-1].end, 3)
         real = np.isfinite(grid)
         p = np.exp(grid[real] / true)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rmreader.cli.output import show_answers
+from rmreader.cli.output import show_found
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.reader import Reader
 from rmreader.shelf.chat import Chat, excerpt, marked, remember
@@ -80,7 +80,7 @@ def test_what_the_passage_does_not_say_is_said_as_ask_says_it(
     sentence = f"not in this passage  ({answers.none:.0%} sure; the best guess: {' '.join(answers.guess.text.split())})"
     assert sentence in " ".join(shown.split("\n"))
     assert "confidence" not in shown
-    show_answers("Who ate the moon?", answers, PASSAGE, [])
+    show_found("Who ate the moon?", [], answers.doubt())
     assert sentence in capsys.readouterr().out
 
 

@@ -16,7 +16,7 @@ from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.asked import Asked
 from rmreader.reading.answering.decode import log_softmax, span_scores
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Pair, Scores
+from rmreader.reading.running.engines import Logits, Pair
 from rmreader.text.tokens import tokenize
 
 QUESTION = "Which team did the Denver Broncos defeat?"
@@ -54,7 +54,7 @@ def test_the_best_places_of_all_windows_are_read_once_more_as_one_text(windowed:
     seen: list[Pair] = []
 
     class Watched:
-        def read(self, pair: Pair) -> Scores:
+        def read(self, pair: Pair) -> Logits:
             seen.append(pair)
             return windowed.engine.read(pair)
 
@@ -86,13 +86,13 @@ def test_what_is_read_again_is_around_the_highest_logits() -> None:
         for place, height in peaks.items():
             if portion.begin <= place < portion.end:
                 start[place - portion.begin] = end[place - portion.begin] = height
-        asked.add(Scores(start, end))
+        asked.add(Logits(start, end))
     assert asked.again
     assert set(peaks) <= set(asked.places.tolist())
     for place in peaks:
         assert set(range(max(0, place - 20), min(900, place + 21))) <= set(asked.places.tolist())
     m = len(asked.places)
-    asked.add(Scores(np.zeros(m, np.float32), np.zeros(m, np.float32)))
+    asked.add(Logits(np.zeros(m, np.float32), np.zeros(m, np.float32)))
     assert asked.complete
     assert asked.spans is not None
     for first, more in zip(*np.nonzero(np.isfinite(asked.spans)), strict=True):
@@ -106,7 +106,7 @@ def test_a_readers_window_is_what_its_recipe_was_trained_on(folder: Path, reader
     seen: list[int] = []
 
     class Watched:
-        def read(self, pair: Pair) -> Scores:
+        def read(self, pair: Pair) -> Logits:
             seen.append(len(pair.context_words))
             return reader.engine.read(pair)
 

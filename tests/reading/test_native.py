@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rmreader.readers.folder import open_folder
 from rmreader.reading.running import native
-from rmreader.reading.running.engines import OnnxEngine, Pair, Scores
+from rmreader.reading.running.engines import Logits, OnnxEngine, Pair
 from rmreader.reading.running.graph import packed
 from rmreader.reading.running.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
@@ -370,7 +370,7 @@ def test_answers_do_not_depend_on_threads_or_company(make_reader: Any) -> None:
             same(one, three)
 
 
-def same(one: Scores, other: Scores) -> None:
+def same(one: Logits, other: Logits) -> None:
     np.testing.assert_array_equal(one.start, other.start)
     np.testing.assert_array_equal(one.end, other.end)
 

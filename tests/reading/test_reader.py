@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from rmreader.errors import UserError
 from rmreader.readers.folder import SHIPPED
 from rmreader.reading.answering.answers import Answer, Row
+from rmreader.reading.answering.asked import MAX_QUESTION
 from rmreader.reading.answering.decode import log_softmax, span_scores
 from rmreader.reading.answering.ensemble import Ensemble
-from rmreader.reading.answering.reader import MAX_QUESTION, Reader
+from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Pair
 from rmreader.reading.running.inputs import WordInputs
 from rmreader.text.lexicon import Lexicon

@@ -16,10 +16,10 @@ import pytest
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.decode import log_sum
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Engine, Pair, Rounds, Scores
+from rmreader.reading.running.engines import Engine, Logits, Pair, Rounds
 from rmreader.serving.app import create_app
 from rmreader.serving.batcher import Batcher
-from rmreader.serving.server import KEEP_ALIVE, Server, listen
+from rmreader.serving.server import KEEP_ALIVE, HttpServer, listen
 from rmreader.serving.settings import Settings
 from rmreader.shelf.shelf import Shelf
 
@@ -72,17 +72,17 @@ class Doubting:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         return self.doubt(pair, self.engine.read(pair))
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         for pair in pairs:
             yield self.read(pair)
 
     def attend(self, pair: Pair) -> Rounds:
         return self.engine.attend(pair)
 
-    def doubt(self, pair: Pair, scores: Scores) -> Scores:
+    def doubt(self, pair: Pair, scores: Logits) -> Logits:
         strange = any(word[0].isupper() and word not in pair.context for word in pair.question_words[1:])
         odds = np.log(0.94 / 0.06) * (1 if strange else -1)
         none = log_sum(scores.start) + log_sum(scores.end) + odds
@@ -107,7 +107,7 @@ def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE, shelf
     settings = dataclasses.replace(settings, port=0)
     listener = listen(settings)
     app = create_app(reader, settings, "small", shelf)
-    server = Server(app, settings, keep_alive)
+    server = HttpServer(app, settings, keep_alive)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     thread.start()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.in_parts import InParts
 
-from rmreader.serving.batcher import PRIOR, Batcher, Full, Job, take
+from rmreader.serving.batcher import PRIOR, Batcher, Full, ReadingJob, take
 from rmreader.serving.cost import count_tokens, weigh
 from rmreader.serving.settings import Settings
 from rmreader.text.tokens import tokenize
@@ -366,10 +366,10 @@ def test_the_event_loop_never_waits_for_the_reader(held: Any, passage: str) -> N
     assert threads == {"reader_0"}
 
 
-def jobs(sizes: list[int], explained: set[int] = frozenset()) -> list[Job]:  # type: ignore[assignment]
+def jobs(sizes: list[int], explained: set[int] = frozenset()) -> list[ReadingJob]:  # type: ignore[assignment]
     loop = asyncio.new_event_loop()
     made = [
-        Job("", "", 1, (lambda explanation: explanation) if k in explained else None, size, loop.create_future())
+        ReadingJob("", "", 1, (lambda explanation: explanation) if k in explained else None, size, loop.create_future())
         for k, size in enumerate(sizes)
     ]
     loop.close()

@@ -17,11 +17,11 @@ from typing import Any
 import httpx
 import pytest
 
-from rmreader.config import field_help
 from rmreader.errors import UserError
 from rmreader.serving.logs import KEPT
 from rmreader.serving.server import listen
 from rmreader.serving.settings import Settings
+from rmreader.settings import field_help
 
 
 def command(reader_name: str, **settings: Any) -> list[str]:

@@ -1,7 +1,5 @@
 """The typer application, and how every error becomes one sentence and an exit status."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

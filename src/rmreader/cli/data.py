@@ -1,7 +1,5 @@
 """``rmreader data``: get the public data sets, and see what is wrong with a file."""
 
-from __future__ import annotations
-
 import enum
 from pathlib import Path
 from typing import Annotated
@@ -42,7 +40,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Validate a file row by row; status 1 where a row is bad."""
-    from rmreader.data.check import check_file
+    from rmreader.data.examples import check_file
 
     report = check_file(file)
     if json:

@@ -1,7 +1,5 @@
 """``rmreader export``: a trained reader for elsewhere."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -68,13 +66,10 @@ def small(
 @export.command()
 def average(readers: Sources, out: Out) -> None:
     """One reader whose weights are the mean of several, all trained from the same start, say with other seeds."""
-    from rmreader.files import folder_to_write
     from rmreader.learning.average import average as write_average
-    from rmreader.readers.folder import open_folder
+    from rmreader.readers.folder import find
 
-    folders = [open_folder(reader).path for reader in readers]
-    folder_to_write(out, *folders)
-    temperature = write_average(folders, out)
+    temperature = write_average([find(reader) for reader in readers], out)
     note(
         f"{out}: the mean of {len(readers)} readers, not measured yet. Its temperature, {temperature:.3f}, is the mean "
         "of theirs; rmreader calibrate fits it anew, on questions that none of them learned from."

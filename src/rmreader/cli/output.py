@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmreader.console import one_line, printable
+from rmreader.console import one_line
+from rmreader.errors import printable
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.answers import Answer, Answers
+    from rmreader.reading.answering.answers import Answer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -59,15 +60,9 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
         typer.echo("  ".join(line).rstrip())
 
 
-def show_answers(question: str, answers: Answers, passage: str, files: Sequence[str]) -> None:
-    """A question with its answers, each marked in its sentence; with the file each is in, where there are several."""
-    show_found(
-        question, [(answer, passage, file) for answer, file in zip(answers, files, strict=True)], answers.doubt()
-    )
-
-
 def show_found(question: str, found: Sequence[tuple[Answer, str, str]], doubt: str) -> None:
-    """A question with answers, the passage and the place of each; where there are none, the doubt."""
+    """A question with its answers, each marked in its sentence, the passage and the place of each; where there are
+    none, the doubt."""
     shown = []
     for answer, passage, file in found:
         sure, place = f"{answer.confidence:.0%}", f"  {one_line(file)}" if file else ""

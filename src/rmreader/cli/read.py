@@ -12,11 +12,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, show_answers, table
+from rmreader.cli.output import Json, emit_json, note, show_found, table
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
-    from rmreader.data.squad import Dataset
     from rmreader.reading.answering.answers import Answer
     from rmreader.scoring.adversarial import AdversarialScore
     from rmreader.scoring.squad import Score
@@ -72,10 +71,8 @@ def ask(
     if index is not None:
         if passage or text is not None:
             raise typer.BadParameter("give either --index or a passage, and not both.")
-        from rmreader.cli.shelf import ask_shelf
-
         loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
-        ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
+        _ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
         return
     passages, top = _passages(passage or [], text), top or 1
     from rmreader.reading.answering.reader import Reader
@@ -95,13 +92,37 @@ def ask(
         else:
             if number:
                 typer.echo()
-            show_answers(question, found, whole, [passages.locate(answer)[0] for answer in found])
+            places = [(answer, whole, passages.locate(answer)[0]) for answer in found]
+            show_found(question, places, found.doubt())
 
 
 def _located(passages: Passages, answer: Answer) -> dict[str, Any]:
     """An answer as plain data, with the file it is in, where there are several."""
     file, here = passages.locate(answer)
     return dataclasses.asdict(here) | ({"file": file} if file else {})
+
+
+def _ask_shelf(
+    questions: list[str], place: str, model: str, loading: dict[str, Any], json: bool, **options: Any
+) -> None:
+    """``rmreader ask --index``: each question of all documents."""
+    from rmreader.reading.answering.reader import Reader
+    from rmreader.shelf.shelf import Shelf
+
+    index = Shelf.open(place).index
+    index.size()  # which refuses what is no index, before a reader is loaded
+    shelf = Shelf(index, Reader.load(model, **loading))
+    for number, question in enumerate(questions):
+        found = shelf.ask(question, **options)
+        if json:
+            tree: dict[str, Any] = {"question": question, "answers": [one.to_json() for one in found]}
+            tree |= {"no_answer": found.none} if found.none is not None else {}
+            tree |= {"guess": found.guess.to_json()} if not found and found.guess is not None else {}
+            emit_json(tree)
+            continue
+        if number:
+            typer.echo()
+        show_found(question, [(one.answer, one.passage.text, one.place) for one in found], found.doubt())
 
 
 @app.command()
@@ -125,10 +146,11 @@ def evaluate(
     if predictions is not None and min_confidence:
         raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
     from rmreader.data.examples import read_data
+    from rmreader.data.squad import remarked
     from rmreader.scoring.adversarial import score_adversarial
     from rmreader.scoring.squad import score
 
-    dataset = _warn(read_data(data))
+    dataset = remarked(read_data(data))
     errors: dict[str, Any] = {}
     if predictions is not None:
         from rmreader.reading.files.written import read_predictions
@@ -186,15 +208,6 @@ def _is_device(file: IO[str]) -> bool:
         return stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _warn(dataset: Dataset) -> Dataset:
-    """The same data set, after saying what of the file was left out."""
-    from rmreader.data.squad import remarks
-
-    for sentence in remarks(dataset):
-        note(sentence)
-    return dataset
 
 
 def _show_score(result: Score | AdversarialScore) -> None:

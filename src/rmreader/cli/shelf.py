@@ -1,15 +1,17 @@
-"""``rmreader index``: folders of documents that can be asked; and ``ask --index``."""
-
-from __future__ import annotations
+"""``rmreader index``: folders of documents that can be asked; and ``chat``, question after question about them."""
 
 import dataclasses
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, show_found
+from rmreader.cli.output import Json, emit_json, note
+from rmreader.cli.read import Always, Index, MinConfidence, Model
+from rmreader.errors import UserError
+from rmreader.files import cache_root
 
 _SHOWN = 10  # refused files that are named
 
@@ -43,24 +45,35 @@ def index(
     note(f"{out}: {shelf.index.size():,} documents ({counts}); {len(done.refused):,} files that are no documents.")
 
 
-def ask_shelf(
-    questions: list[str], place: str, model: str, loading: dict[str, Any], json: bool, **options: Any
+@app.command()
+def chat(
+    passage: Annotated[Path | None, typer.Argument(metavar="PASSAGE_FILE", help="Document with the passage.")] = None,
+    index: Index = None,
+    model: Model = "small",
+    top: Annotated[int, typer.Option(min=1, max=100, help="How many answers to each question, best first.")] = 3,
+    min_confidence: MinConfidence = 0.0,
+    always: Always = False,
 ) -> None:
-    """``rmreader ask --index``: each question of all documents."""
+    """Ask question after question about a passage or an index; :help says what else can be typed."""
+    from rich.console import Console
+
     from rmreader.reading.answering.reader import Reader
+    from rmreader.shelf.chat import Chat, ShelfChat, remember
+    from rmreader.shelf.passages import read_passage
     from rmreader.shelf.shelf import Shelf
 
-    index = Shelf.open(place).index
-    index.size()  # which refuses what is no index, before a reader is loaded
-    shelf = Shelf(index, Reader.load(model, **loading))
-    for number, question in enumerate(questions):
-        found = shelf.ask(question, **options)
-        if json:
-            tree: dict[str, Any] = {"question": question, "answers": [one.to_json() for one in found]}
-            tree |= {"no_answer": found.none} if found.none is not None else {}
-            tree |= {"guess": found.guess.to_json()} if not found and found.guess is not None else {}
-            emit_json(tree)
-            continue
-        if number:
-            typer.echo()
-        show_found(question, [(one.answer, one.passage.text, one.place) for one in found], found.doubt())
+    if sys.stdin is None or sys.stdout is None:
+        raise UserError("a conversation needs standard input and output, and one of them is closed.")
+    if (passage is None) == (index is None):
+        raise typer.BadParameter("give either a document or --index, and not both.")
+    console = Console(highlight=False)
+    if index is not None:
+        talk: Chat = ShelfChat(Shelf.open(index, Reader.load(model)), console, top, min_confidence, always)
+    else:
+        text = read_passage(str(passage))
+        talk = Chat(Reader.load(model), text, console, top, min_confidence, always)
+    save = remember(cache_root() / "chat-history")
+    try:
+        talk.run(input)
+    finally:
+        save()

@@ -48,7 +48,7 @@ Models = Annotated[
 Readers = list[str] | None
 
 
-class Asked(NamedTuple):
+class Given(NamedTuple):
     """What every study that asks readers is given."""
 
     models: list[str]
@@ -56,12 +56,12 @@ class Asked(NamedTuple):
     keep: Path | None
 
 
-def _readers(models: Models, out: Results = None, device: Engine = None, keep: Keep = None) -> Asked:
-    return Asked(models, device, keep)
+def _readers(models: Models, out: Results = None, device: Engine = None, keep: Keep = None) -> Given:
+    return Given(models, device, keep)
 
 
-def _attentions(out: Results = None, device: Device = None, keep: Keep = None) -> Asked:
-    return Asked([], device, keep)
+def _attentions(out: Results = None, device: Device = None, keep: Keep = None) -> Given:
+    return Given([], device, keep)
 
 
 def _job(
@@ -155,7 +155,7 @@ def rounds(job: Job, words: Words = None) -> Report:
 
 
 @_command(_readers)
-def squad(asked: Asked, dev: Dev) -> Report:
+def squad(asked: Given, dev: Dev) -> Report:
     """Table 2: exact match and F1 on SQuAD dev, of readers alone and as an ensemble."""
     from rmreader.studies.scores import study_scores
 
@@ -164,7 +164,7 @@ def squad(asked: Asked, dev: Dev) -> Report:
 
 @_command(_readers)
 def adversarial(
-    asked: Asked,
+    asked: Given,
     addsent: Annotated[Path, typer.Option(help="The AddSent file.")],
     addonesent: Annotated[Path, typer.Option(help="The AddOneSent file.")],
 ) -> Report:
@@ -175,7 +175,7 @@ def adversarial(
 
 
 @_command(_readers)
-def breakdown(asked: Asked, dev: Dev, addsent: AddSent = None) -> list[Report]:
+def breakdown(asked: Given, dev: Dev, addsent: AddSent = None) -> list[Report]:
     """F1 by type of question and lengths, beside attacked twins, and examples of what no reader gets right."""
     from rmreader.studies.scores import study_breakdown
 
@@ -183,7 +183,7 @@ def breakdown(asked: Asked, dev: Dev, addsent: AddSent = None) -> list[Report]:
 
 
 @_command(_readers)
-def calibration(asked: Asked, data: Data) -> Report:
+def calibration(asked: Given, data: Data) -> Report:
     """How far confidences are from the truth, before and after the temperature, with reliability plots."""
     from rmreader.studies.scores import study_calibration
 
@@ -192,7 +192,7 @@ def calibration(asked: Asked, data: Data) -> Report:
 
 @_command(_attentions)
 def attention(
-    asked: Asked,
+    asked: Given,
     data: Data,
     without: Annotated[Readers, typer.Option(metavar="MODEL", help="Without reattention; may be given again.")] = None,
     with_: Annotated[Readers, typer.Option("--with", metavar="MODEL", help="With it; may be given again.")] = None,
@@ -208,13 +208,13 @@ def attention(
     return study_attention(data, readers, asked.device, limit, asked.keep, ensembles)
 
 
-def _figure(out: Out, device: Engine = None) -> Asked:
-    return Asked([], device, None)
+def _figure(out: Out, device: Engine = None) -> Given:
+    return Given([], device, None)
 
 
 @_command(_figure)
 def figure(
-    asked: Asked,
+    asked: Given,
     question: Annotated[str, typer.Option(help="What is asked; a sample without it.")] = "",
     passage: Annotated[Path | None, typer.Option(help="File with the passage (UTF-8); a sample without it.")] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A reader, by name or folder.")] = "small",

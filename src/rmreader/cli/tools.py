@@ -1,7 +1,5 @@
 """``rmreader calibrate``, ``doctor`` and ``readers``: make confidences mean what they say; see what is installed."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Annotated

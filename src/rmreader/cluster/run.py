@@ -12,13 +12,13 @@ from rmreader.cluster.ray import answer_on_ray
 from rmreader.cluster.shards import BAD, PLAN, ROWS, Asking, Plan, merged, plan_of, read_plan, what
 from rmreader.cluster.workers import answer_here
 from rmreader.console import progress
+from rmreader.data.tables import kind_named
 from rmreader.errors import UserError
 from rmreader.files import file_to_write
 from rmreader.readers.folder import find
 from rmreader.reading.answering.answers import Row
 from rmreader.reading.files.predict import Summary, is_stream, put
 from rmreader.reading.files.rows import BadRow
-from rmreader.reading.files.written import kind_to_write
 
 
 def into_folder(
@@ -63,7 +63,7 @@ def into_file(
     if is_stream(out):
         raise UserError(f"{out}: answers in parts need a file to be put together in; give --out the name of one.")
     folder = out.with_name(f"{out.name}.parts")
-    if out.exists() and kind_to_write(out, "squad") == "jsonl" and not (resume and (folder / PLAN).exists()):
+    if out.exists() and kind_named(out, "squad") == "jsonl" and not (resume and (folder / PLAN).exists()):
         raise UserError(f"{out}: there already; remove it, or give another file.")
     file_to_write(out, given[0])
     plan = into_folder(folder, *given, resume=resume, **options)
@@ -75,13 +75,13 @@ def into_file(
 def merge(folder: Path, out: Path, chances: dict[str, float] | None = None) -> Summary:
     """Put the parts of a folder together into ``out``, byte by byte what one process would have written."""
     plan = read_plan(folder)
-    if not is_stream(out) and out.exists() and kind_to_write(out, "squad") == "jsonl":
+    if not is_stream(out) and out.exists() and kind_named(out, "squad") == "jsonl":
         raise UserError(f"{out}: there already; remove it, or give another file.")
     return _put(plan, out, chances)
 
 
 def _put(plan: Plan, out: Path, chances: dict[str, float] | None) -> Summary:
     done = Summary()
-    kind = kind_to_write(out, "jsonl" if is_stream(out) else "squad")
+    kind = kind_named(out, "jsonl" if is_stream(out) else "squad")
     put(out, merged(plan, kind, done, chances), *(path for path in plan.folder.iterdir()))
     return done

@@ -13,18 +13,6 @@ B = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class WordRows(Generic[A]):
-    """Words that are to be looked up: their rows in the table of a whole vocabulary, which may be on a device."""
-
-    rows: A  # int [W]
-    characters: int  # how many the longest of the words needs
-
-    def map(self, change: Callable[[A], B]) -> WordRows[B]:
-        """The same words with ``change`` applied to their rows."""
-        return WordRows(change(self.rows), self.characters)
-
-
-@dataclass(frozen=True)
 class Batch(Generic[A]):
     """B questions of at most n tokens, each with a passage of at most m tokens.
 
@@ -56,7 +44,8 @@ class Batch(Generic[A]):
     taught_end: A | None = None  # float [B, m]
     taught_no_answer: A | None = None  # float [B]
     letters: A | None = None  # int [2, N]: word and place in it of every letter, 0 and 0 after the last (training)
-    word_rows: WordRows[A] | None = None  # W words: gives ``words``
+    word_rows: A | None = None  # int [W], in the table of a whole vocabulary: gives ``words``
+    word_characters: int = 0  # how many the longest of those words needs
     question_layer_rows: A | None = None  # int [B, n]: gives ``question_layers``
     context_layer_rows: A | None = None  # int [B, m]: gives ``context_layers``
 
@@ -65,6 +54,6 @@ class Batch(Generic[A]):
         fields: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            parts = isinstance(value, (Words, WordRows))
-            fields[name] = None if value is None else value.map(change) if parts else change(value)
+            kept = value is None or isinstance(value, int)
+            fields[name] = value if kept else value.map(change) if isinstance(value, Words) else change(value)
         return Batch(**fields)

@@ -1,7 +1,5 @@
 """Batches: which questions are together, and their arrays."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.data.batch import Batch, WordRows
+from rmreader.data.batch import Batch
 from rmreader.data.encoded import Encoded
 from rmreader.text.words import Words
 
@@ -97,7 +95,7 @@ def fill_rooms(units: Ints, sizes: Ints | None, rooms: Sequence[int] | Ints) -> 
 
 
 def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tuple[Ints, Ints]:
-    """First token and number of tokens that ``assemble`` takes of each question's passage.
+    """First token and number of tokens that ``assemble_rows`` takes of each question's passage.
 
     A passage longer than ``max_context`` is cut to a window that holds the answer. Where the answer is in it
     must tell nothing, so the window is drawn by the question's row, the same each time, from all that hold it.
@@ -112,20 +110,6 @@ def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> t
     draw = (encoded.rows[index].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)  # 24 mixed bits
     begin = earliest + ((latest - earliest + 1) * draw.astype(np.int64) >> 24)
     return np.minimum(begin, lengths - sizes), sizes
-
-
-def assemble(
-    encoded: Encoded,
-    words: Words[Any],
-    index: NDArray[Any],
-    pad: Padding | None = None,
-    max_context: int | None = None,
-) -> Batch[Any]:
-    """The batch of some questions, ready to be read; ``words`` is ``lexicon.look_up(encoded.vocabulary)``."""
-    missing = (pad or Padding()).characters - words.characters.shape[1]
-    if missing > 0:
-        words = replace(words, characters=np.pad(words.characters, ((0, 0), (0, missing))))
-    return look_up(assemble_rows(encoded, words.lengths, index, pad, max_context), words)
 
 
 def assemble_rows(
@@ -173,7 +157,8 @@ def assemble_rows(
         question_lengths=question_lengths,
         context_lengths=context_lengths,
         words=None,
-        word_rows=WordRows(padded, max(int(lengths[distinct].max()), pad.characters)),
+        word_rows=padded,
+        word_characters=max(int(lengths[distinct].max()), pad.characters),
         start=start,
         end=end,
         index=index.astype(np.int64),
@@ -184,8 +169,8 @@ def assemble_rows(
 def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
     """The batch with its words themselves in place of their rows, for arrays and tensors alike."""
     assert batch.word_rows is not None
-    words = table.take(batch.word_rows.rows)
-    characters = words.characters[:, : batch.word_rows.characters]  # as wide as the longest of them needs
+    words = table.take(batch.word_rows)
+    characters = words.characters[:, : batch.word_characters]  # as wide as the longest of them needs
     return replace(batch, words=replace(words, characters=characters), word_rows=None)
 
 

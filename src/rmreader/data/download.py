@@ -1,7 +1,5 @@
 """The public data sets from their official addresses: checked, resumable after a cut connection, never half-written."""
 
-from __future__ import annotations
-
 import dataclasses
 import http.client
 import os

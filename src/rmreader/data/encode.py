@@ -1,7 +1,5 @@
 """A SQuAD file as token ids: encoded once in parallel, kept on disk by content, memory-mapped ever after."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal
@@ -29,8 +27,6 @@ from rmreader.errors import UserError
 from rmreader.files import cache_folder, file_sha256
 from rmreader.orphans import end_with
 from rmreader.text.tokens import RULE, Tokens, tokenize
-
-__all__ = ["Encoded", "answer_span", "encode_file", "encode_pairs"]
 
 _FORMAT = 2
 _TABLES = 1  # how rows of a table become questions

@@ -4,17 +4,18 @@ Where an answer has no offset it is looked for in its passage. One that is there
 sentence shares most words with the question; which those are is reported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from rmreader.data.squad import Article, Dataset, Paragraph, Problem, Question, Reference, read_squad
+from rmreader.console import progress
+from rmreader.data.squad import Article, Dataset, Paragraph, Problem, Question, Reference, read_squad, tree_of
 from rmreader.data.tables import Source, is_table, no_column, short, trees
 from rmreader.errors import UserError
+from rmreader.text.tokens import tokenize
 
 _NAMES = {
     "id": ("id",),
@@ -30,27 +31,26 @@ _GROUPS = 5  # so many passages or articles at least, else every question is hel
 
 @dataclass
 class Examples:
-    """Good rows as SQuAD's questions, with their passage and article, and what is to be said of the others."""
+    """Good rows as questions, with their article and passage, and what is to be said of the others."""
 
-    rows: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)  # article, passage, question
-    problems: list[Problem] = field(default_factory=list)
-    """Rows that were left out, and why."""
-    ambiguous: list[Problem] = field(default_factory=list)
-    """Rows whose answer is in the passage several times."""
+    rows: list[tuple[str, str, Question]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)  # rows that were left out, and why
+    ambiguous: list[Problem] = field(default_factory=list)  # rows whose answer is in the passage several times
 
-    def tree(self) -> dict[str, Any]:
-        """The rows in SQuAD's layout. Whole articles are held out, so a passage that is of no article is its own, and
-        where there are too few of either, a question."""
-        groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    def articles(self) -> tuple[Article, ...]:
+        """The rows as a data set has them. Whole articles are held out, so a passage that is of no article is its own,
+        and where there are too few of either, a question."""
+        groups: dict[str, dict[str, list[Question]]] = {}
         few = len({article or passage for article, passage, _ in self.rows}) < _GROUPS
         for article, passage, question in self.rows:
-            name = question["id"] if few else article or passage
+            name = question.id if few else article or passage
             groups.setdefault(name, {}).setdefault(passage, []).append(question)
-        data = [
-            {"title": "", "paragraphs": [{"context": text, "qas": rows} for text, rows in passages.items()]}
-            for passages in groups.values()
-        ]
-        return {"version": "1.1", "data": data}
+        every = (starmap(Paragraph, ((text, tuple(rows)) for text, rows in group.items())) for group in groups.values())
+        return tuple(Article("", tuple(paragraphs)) for paragraphs in every)
+
+    def tree(self) -> dict[str, Any]:
+        """The same as plain data, in SQuAD's layout 1.1."""
+        return {"version": "1.1", "data": [tree_of(article) for article in self.articles()]}
 
 
 def read_data(path: str | Path) -> Dataset:
@@ -58,46 +58,66 @@ def read_data(path: str | Path) -> Dataset:
     if not is_table(Path(path)):
         return read_squad(path)
     found = _read_table(Source.of(Path(path)))
-    articles = [
-        Article(
-            article["title"],
-            tuple(Paragraph(p["context"], tuple(map(_question, p["qas"]))) for p in article["paragraphs"]),
-        )
-        for article in found.tree()["data"]
-    ]
-    return Dataset(tuple(articles), tuple(found.problems), str(path), tuple(found.ambiguous))
+    return Dataset(found.articles(), tuple(found.problems), str(path), tuple(found.ambiguous))
 
 
-def read_examples(path: Path, kind: str = "") -> Examples:
+def read_examples(path: Path) -> Examples:
     """Every example of a file to learn from, a question with its answers; what is left out is in ``problems``."""
-    source = Source.of(path, kind)
-    found = Examples()
+    source = Source.of(path)
     if source.kind == "squad":
         dataset = read_squad(path)
-        found.problems += dataset.problems
-        for article in dataset.articles:
-            for paragraph in article.paragraphs:
-                for q in paragraph.questions:
-                    answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
-                    row = {"id": q.id, "question": q.text, "answers": answers}
-                    found.rows.append((article.title, paragraph.context, row))
+        every = [(article, paragraph) for article in dataset.articles for paragraph in article.paragraphs]
+        rows = [(article.title, paragraph.context, q) for article, paragraph in every for q in paragraph.questions]
+        found = Examples(rows, list(dataset.problems))
     else:
         found = _read_table(source)
-    for *_, row in found.rows:
-        if not row["answers"]:
-            found.problems.append(
-                Problem(str(path), "", None, None, "it has no answer to learn from", f"id {row['id']}")
-            )
-    found.rows = [row for row in found.rows if row[2]["answers"]]
+    for *_, question in found.rows:
+        if not question.answers:
+            what = "it has no answer to learn from"
+            found.problems.append(Problem(str(path), "", None, None, what, f"id {question.id}"))
+    found.rows = [row for row in found.rows if row[2].answers]
     if not found.rows:
         why = f"; the first: {found.problems[0]}" if found.problems else ""
         raise UserError(f"{path}: it has no example to learn from, a question with its passage and answer{why}.")
     return found
 
 
-def _question(tree: Mapping[str, Any]) -> Question:
-    answers = tuple(Reference(answer["text"], answer["answer_start"]) for answer in tree["answers"])
-    return Question(tree["id"], tree["question"], answers, not answers)
+@dataclass
+class Checked:
+    """Counts over the good rows, and the bad rows by name."""
+
+    file: str
+    articles: int
+    paragraphs: int = 0
+    questions: int = 0
+    impossible: int = 0
+    answers: int = 0
+    on_boundaries: int = 0  # answers that start and end where a token does
+    problems: tuple[Problem, ...] = ()
+    ambiguous: tuple[Problem, ...] = ()  # rows of a table whose answer is in its passage several times
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data, with the share of answers on token boundaries."""
+        return asdict(self) | {"on_boundaries_share": self.on_boundaries / self.answers if self.answers else None}
+
+
+def check_file(path: str | Path) -> Checked:
+    """Validate a file with answers, SQuAD or a table, and count what it holds."""
+    dataset = read_data(path)
+    report = Checked(str(path), len(dataset.articles), problems=dataset.problems, ambiguous=dataset.ambiguous)
+    paragraphs = [paragraph for article in dataset.articles for paragraph in article.paragraphs]
+    with progress("checking", total=len(paragraphs), unit="paragraphs") as advance:
+        for paragraph in paragraphs:
+            tokens = tokenize(paragraph.context)
+            starts, ends = set(tokens.starts.tolist()), set(tokens.ends.tolist())
+            spans = [(a.start, a.start + len(a.text)) for question in paragraph.questions for a in question.answers]
+            report.paragraphs += 1
+            report.questions += len(paragraph.questions)
+            report.impossible += sum(question.impossible for question in paragraph.questions)
+            report.answers += len(spans)
+            report.on_boundaries += sum(start in starts and end in ends for start, end in spans)
+            advance(1)
+    return report
 
 
 def _read_table(source: Source) -> Examples:
@@ -118,9 +138,10 @@ def _read_table(source: Source) -> Examples:
             continue
         seen.add(id)
         if any(several for _, several in answers):
-            why = f"{short(answers[0][0]['text'])} is in its passage several times"
+            why = f"{short(answers[0][0].text)} is in its passage several times"
             found.ambiguous.append(Problem(str(source), "", None, None, why, place))
-        row = {"id": id, "question": question, "answers": [answer for answer, _ in answers]}
+        references = tuple(answer for answer, _ in answers)
+        row = Question(id, question, references, impossible=not references)
         found.rows.append((str(_get(tree, "title") or ""), passage, row))
     return found
 
@@ -173,12 +194,12 @@ def _given(tree: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
         yield str(text).strip() if begin is None else str(text), None if begin is None else int(float(begin))
 
 
-def _place(question: str, passage: str, text: str, start: int | None) -> tuple[dict[str, Any], bool]:
+def _place(question: str, passage: str, text: str, start: int | None) -> tuple[Reference, bool]:
     """The answer at its offset, which is looked for where it has none, and whether it could be elsewhere."""
     if start is not None:
         if not passage.startswith(text, start):
             raise ValueError(f"the answer {short(text)} is not at its offset {start}; leave the offset out to find it")
-        return {"text": text, "answer_start": start}, False
+        return Reference(text, start), False
     places = [match.start() for match in re.finditer(re.escape(text), passage)]
     places = places or [match.start() for match in re.finditer(re.escape(text), passage, re.IGNORECASE)]
     if not places:
@@ -193,7 +214,7 @@ def _place(question: str, passage: str, text: str, start: int | None) -> tuple[d
         return len(wanted.intersection(re.findall(r"\w+", passage[begin : stop.end() if stop else None].lower())))
 
     at = max(whole, key=shared)  # the first of those that share as many
-    return {"text": passage[at : at + len(text)], "answer_start": at}, len(whole) > 1
+    return Reference(passage[at : at + len(text)], at), len(whole) > 1
 
 
 def _is_word(passage: str, begin: int, end: int) -> bool:

@@ -1,8 +1,6 @@
 """Questions that a passage does not answer, made from real ones: each beside the paragraph nearest to it by BM25 that
 does not hold its answer, of its own article or of another."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter, defaultdict
@@ -80,14 +78,12 @@ def negatives(
     everywhere = Nearest(context for _, context in flat) if where == "elsewhere" else None
     for number, article in enumerate(dataset.articles):
         asked = [(p, q) for p in article.paragraphs for q in p.questions if q.answers and draw.random() < share]
-        within = Nearest(contexts[number]) if everywhere is None else None
+        texts, among, many = flat, everywhere, 8 * nearest
+        if among is None:
+            texts, among, many = [(-1, context) for context in contexts[number]], Nearest(contexts[number]), nearest + 3
         for paragraph, question in asked:
-            if within is not None:
-                found = [contexts[number][row] for row in within.best(question.text, nearest + 3)]
-            else:
-                assert everywhere is not None
-                rows = everywhere.best(question.text, 8 * nearest)
-                found = [flat[row][1] for row in rows if flat[row][0] != number]
+            rows = among.best(question.text, many)
+            found = [text for of, text in (texts[row] for row in rows) if of != number]
             others = [text for text in found if text != paragraph.context and not holds(text, question)][:nearest]
             if others:
                 yield number, others[min(int(draw.geometric(0.5)) - 1, len(others) - 1)], question

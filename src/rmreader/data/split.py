@@ -1,7 +1,5 @@
 """Which articles of a training file are learned from, and which are held out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rmreader.config import Training

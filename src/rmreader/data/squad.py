@@ -1,14 +1,14 @@
 """SQuAD files in, row by row, and out: layouts 1.1 and 2.0 and the adversarial sets, plain or gzip-compressed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from rmreader.console import say
+from rmreader.data.tables import short
 from rmreader.errors import UserError
 from rmreader.files import read_json, write_whole
 
@@ -56,8 +56,7 @@ class Problem:
     paragraph: int | None
     id: str | None
     what: str
-    row: str = ""
-    """Where it is in a table, which has rows or lines instead."""
+    row: str = ""  # where it is in a table, which has rows or lines instead
 
     def __str__(self) -> str:
         place = [self.row or f"article {self.article}"]
@@ -109,18 +108,20 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
 
 def write_squad(articles: Iterable[Article], path: Path) -> None:
     """Write articles in layout 2.0, as JSON, compressed where the name ends in ``.gz``."""
-    tree = {"version": "v2.0", "data": [_tree_of(article) for article in articles]}
+    tree = {"version": "v2.0", "data": [tree_of(article, impossible=True) for article in articles]}
     content = json.dumps(tree, ensure_ascii=False).encode("utf-8", "surrogatepass")
     write_whole(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
 
 
-def _tree_of(article: Article) -> dict[str, Any]:
+def tree_of(article: Article, impossible: bool = False) -> dict[str, Any]:
+    """An article as plain data, in layout 1.1; with ``impossible`` in 2.0, which says so of a question."""
     paragraphs = []
     for paragraph in article.paragraphs:
         rows = []
         for q in paragraph.questions:
             answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
-            rows.append({"id": q.id, "question": q.text, "answers": answers, "is_impossible": q.impossible})
+            said = {"is_impossible": q.impossible} if impossible else {}
+            rows.append({"id": q.id, "question": q.text, "answers": answers, **said})
         paragraphs.append({"context": paragraph.context, "qas": rows})
     return {"title": article.title, "paragraphs": paragraphs}
 
@@ -131,12 +132,6 @@ def skipped(problems: Sequence[object], total: int | None = None, kind: str = "s
         yield f"{kind}: {problem}"
     if (total := total or len(problems)) > 3:
         yield f"{kind}: {total:,} rows in all; `rmreader data check` lists those of a file with answers."
-
-
-def remarks(data: _Remarkable) -> Iterator[str]:
-    """What to say of the rows that were left out, and of those that are uncertain."""
-    yield from skipped(data.problems)
-    yield from skipped(data.ambiguous, kind="ambiguous")
 
 
 def why_none(problems: Sequence[object]) -> str:
@@ -151,6 +146,16 @@ class _Remarkable(Protocol):
     def problems(self) -> Sequence[Problem]: ...
     @property
     def ambiguous(self) -> Sequence[Problem]: ...
+
+
+R = TypeVar("R", bound=_Remarkable)
+
+
+def remarked(data: R) -> R:
+    """The same data, after telling the person which rows were left out, and which are uncertain."""
+    for sentence in (*skipped(data.problems), *skipped(data.ambiguous, kind="ambiguous")):
+        say(sentence)
+    return data
 
 
 class _Bad(Exception):
@@ -231,10 +236,10 @@ def _id(tree: Any) -> str | None:
 def _reference(context: str, tree: Any) -> Reference:
     text, start = _text(tree, "text", "answer"), _get(tree, "answer_start", int)
     if not 0 <= start <= len(context) - len(text):
-        raise _Bad(f"answer {_short(text)} at {start} lies outside the passage of {len(context)} characters")
+        raise _Bad(f"answer {short(text)} at {start} lies outside the passage of {len(context)} characters")
     if not context.startswith(text, start):
-        found = _short(context[start : start + len(text)])
-        raise _Bad(f"answer {_short(text)} is not at its offset {start}, where the passage has {found}")
+        found = short(context[start : start + len(text)])
+        raise _Bad(f"answer {short(text)} is not at its offset {start}, where the passage has {found}")
     return Reference(text, start)
 
 
@@ -262,7 +267,3 @@ _KINDS: dict[type, str] = {str: "a text", list: "a list", bool: "true or false",
 
 def _kind(value: Any) -> str:
     return _KINDS.get(type(value), "nothing" if value is None else f"a {type(value).__name__}")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:39] + "…")

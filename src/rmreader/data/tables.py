@@ -119,17 +119,21 @@ def kind_of(path: Path, kind: str = "") -> str:
     known = sorted(set(KINDS.values()))
     if kind and kind not in known:
         raise UserError(f"{kind!r} is no format that is known; take one of {', '.join(known)}.")
-    ending = path.with_suffix("").suffix if is_packed(path) else path.suffix
-    found = kind or ("jsonl" if str(path) == "-" else KINDS.get(ending.lower()))
-    if found is None:
+    found = kind or ("jsonl" if str(path) == "-" else kind_named(path))
+    if not found:
         raise UserError(f"{path}: the ending says nothing about the format; name it: {', '.join(known)}.")
     return found
 
 
 def is_table(path: Path) -> bool:
     """Whether a file is a table (or JSON Lines) by its ending; any other with answers is taken for SQuAD."""
+    return kind_named(path, "squad") != "squad"
+
+
+def kind_named(path: Path, otherwise: str = "") -> str:
+    """What a file is by its ending, that of packed files aside."""
     ending = path.with_suffix("").suffix if is_packed(path) else path.suffix
-    return KINDS.get(ending.lower(), "squad") != "squad"
+    return KINDS.get(ending.lower(), otherwise)
 
 
 def is_packed(path: Path) -> bool:

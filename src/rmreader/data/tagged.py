@@ -1,7 +1,5 @@
 """The tags of an encoded file: computed once, kept on disk by the pipeline's and the texts' content."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """One reader made of several that were trained from the same start: the mean of their weights, which often reads better
 than each of them and costs no more than one (a "model soup": Wortsman et al., ICML 2022)."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.errors import UserError
+from rmreader.files import folder_to_write
 from rmreader.readers.folder import WEIGHTS, Folder, verify, write_reader
 from rmreader.text.extras import ENCODER, FILE
 from rmreader.version import __version__
@@ -23,8 +22,7 @@ def average(folders: Sequence[Path], target: Path) -> float:
     """Write the mean of readers, as float32, with the first one's recipe; returns its temperature, their mean."""
     if len(folders) < 2:
         raise UserError(f"{', '.join(map(str, folders))}: an average needs at least two readers; name another one.")
-    if target.exists():
-        raise UserError(f"{target}: there already; remove it or choose another place.")
+    folder_to_write(target, *folders)
     readers = [verify(folder) for folder in folders]
     first = _traits(readers[0])
     for reader in readers[1:]:

@@ -1,7 +1,5 @@
 """Checkpoints: the tensors and the plain data of a run in one folder, whole or not there at all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

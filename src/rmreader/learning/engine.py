@@ -1,7 +1,5 @@
 """Reading in torch: for readers with a contextual encoder that is not BERT's, and while a run is being trained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -16,7 +14,7 @@ from rmreader.learning.readerfolder import load_network
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
-from rmreader.reading.running.engines import Pair, Rounds, Scores
+from rmreader.reading.running.engines import Logits, Pair, Rounds
 from rmreader.text.lexicon import Lexicon
 
 Floats = NDArray[np.float32]
@@ -32,16 +30,16 @@ class TorchEngine:
         self.network, _, recipe = load_network(folder, self.device)
         self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         """Read one question."""
         return self._run([pair])[0]
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         """Read many, sorted by length a few batches at a time."""
         pairs = iter(pairs)
         while ahead := list(islice(pairs, _AHEAD * batch_size)):
             order = sorted(range(len(ahead)), key=lambda k: len(ahead[k].context_words))
-            found: dict[int, Scores] = {}
+            found: dict[int, Logits] = {}
             for begin in range(0, len(order), batch_size):
                 chosen = order[begin : begin + batch_size]
                 found.update(zip(chosen, self._run([ahead[k] for k in chosen]), strict=True))
@@ -59,7 +57,7 @@ class TorchEngine:
         sizes = [(len(pair.question_words), len(pair.context_words)) for pair in pairs]
         return [[(E[k, :n, :m], B[k, :m, :m]) for E, B in both] for k, (n, m) in enumerate(sizes)]
 
-    def _run(self, pairs: Sequence[Pair]) -> list[Scores]:
+    def _run(self, pairs: Sequence[Pair]) -> list[Logits]:
         pointers, logits = self._forward(pairs)
         start, end = (part.float().cpu().numpy() for part in logits)
         odds = None if pointers.no_answer is None else pointers.no_answer.double().cpu().numpy()
@@ -81,8 +79,8 @@ class TorchEngine:
                 hook.remove()
 
 
-def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64] | None) -> Scores:
+def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64] | None) -> Logits:
     """What one question of a batch was told; its log-odds of no answer as a logit again."""
     own = start[k, :m], end[k, :m]
     none = None if odds is None else np.array([odds[k] + sum(np.logaddexp.reduce(x, dtype=float) for x in own)], "f4")
-    return Scores(*own, none)
+    return Logits(*own, none)

@@ -1,7 +1,5 @@
 """EM and F1 of a network on a data set, by the official rule, on whole passages."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

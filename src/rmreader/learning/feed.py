@@ -72,7 +72,7 @@ class Feed:
         if self._more is not None:
             batch = self._more.attach(batch)
         if self.pad is not None and batch.word_rows is not None:
-            batch = dataclasses.replace(batch, letters=list_letters(self._lengths[batch.word_rows.rows]))
+            batch = dataclasses.replace(batch, letters=list_letters(self._lengths[batch.word_rows]))
         if self.teacher is not None:
             batch = self.teacher.attach(batch, index)
         pin = self.device.type == "cuda"

@@ -1,7 +1,5 @@
 """What is done with a reader once it is trained: its confidences are fitted, and files of questions answered."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

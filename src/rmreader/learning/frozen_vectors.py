@@ -5,8 +5,6 @@ is padding's. They are written in chunks, and a manifest says which chunks are w
 is killed goes on from there, and a damaged chunk is made anew.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What a run says of itself: a line of JSON for each event, curves for TensorBoard if asked, a live line for people."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ folder, log and checkpoints of its own; this file starts them, here or as tasks 
 shows one view.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -41,12 +39,9 @@ _MANY, _SHARE = 8, 12  # so many members at once have each at most so much of th
 class Member:
     """One training among several."""
 
-    name: str
-    """Name of its folder."""
-    overrides: tuple[str, ...]
-    """What distinguishes it, as ``training.seed=2``."""
-    after: str = ""
-    """The member that must have come to its end before this one begins, which starts from its reader."""
+    name: str  # name of its folder
+    overrides: tuple[str, ...]  # what distinguishes it, as ``training.seed=2``
+    after: str = ""  # the member that must have come to its end before this one begins, which starts from its reader
 
 
 @dataclass(frozen=True)
@@ -54,18 +49,15 @@ class Outcome:
     """How a member ended."""
 
     name: str
-    status: int
-    """Exit status of its process."""
+    status: int  # exit status of its process
     seconds: float
-    scores: dict[str, dict[str, float]]
-    """By name of the data set, as its log has them last."""
-    problem: str = ""
-    """Its last words, where it failed."""
+    scores: dict[str, dict[str, float]]  # by name of the data set, as its log has them last
+    problem: str = ""  # its last words, where it failed
 
 
-def seeds(count: int, first: int = 1) -> list[Member]:
+def seeds(count: int) -> list[Member]:
     """Members that differ in the seed alone."""
-    return [Member(f"seed-{seed}", (f"training.seed={seed}",)) for seed in range(first, first + count)]
+    return [Member(f"seed-{seed}", (f"training.seed={seed}",)) for seed in range(1, 1 + count)]
 
 
 def refuse_seed(overrides: Sequence[str]) -> None:

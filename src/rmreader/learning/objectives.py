@@ -3,8 +3,6 @@
 Gradients flow through log p alone: spans, rewards and weights are constants of a step.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -4,8 +4,6 @@
 reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were skipped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

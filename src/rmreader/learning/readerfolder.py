@@ -1,7 +1,5 @@
 """Between a reader folder and torch: its network, and its weights as tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

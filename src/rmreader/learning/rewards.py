@@ -6,7 +6,7 @@ left of its tokens, split where the class of characters (``\\w`` or not) changes
 pieces. Words are compared by a polynomial hash modulo 2^64, read off prefix sums: the hash of the characters a..b−1
 is Σ c_k·base^(b−k) = (S[b] − S[a])·base^b with S[b] = Σ_{k<b} c_k·base^(−k).
 
-One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that stands between
+One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that is between
 letters and, say, an apostrophe ends its word, and so becomes ς instead of σ.
 """
 
@@ -33,7 +33,7 @@ _DROPPED, _SYMBOL, _WORD = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Cut:
     """One passage of T tokens and P pieces, or many of them end to end."""
 
     first: NDArray[np.int64]  # [T+1]: the first piece of each token, and where the pieces end
@@ -43,7 +43,7 @@ class Pieces:
     run: NDArray[np.int64]  # [P+1, 2]: first and last piece of its run of \w; last < first where it is a symbol
 
 
-def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Pieces:
+def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Cut:
     """The pieces of a passage whose tokens are text[starts[t]:ends[t]]."""
     codes, lowered = _codes(text), _codes(text.lower())
     source = np.repeat(np.arange(len(codes)), np.where(codes == 0x130, 2, 1))  # İ alone becomes two characters
@@ -54,7 +54,7 @@ def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Pieces:
 
     begins = np.flatnonzero(_changes(token) | _changes(kinds))
     bounds = np.append(begins, len(kept))
-    base, inverse = _powers(len(kept) + 1)
+    base, inverse = _powers(max(1 << 14, 1 << len(kept).bit_length()))  # rounded up, so that it is kept
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values * inverse[: len(kept)], dtype=np.uint64)])
 
     piece_token, is_word = token[begins], kinds[begins] == _WORD
@@ -64,7 +64,7 @@ def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Pieces:
     run_of = np.cumsum(fresh | _changes(is_word)) - 1
     run_ends = np.append(run_begins[1:], len(begins)) - 1
     run = np.stack([run_begins[run_of], np.where(is_word, run_ends[run_of], -1)], 1)
-    return Pieces(
+    return Cut(
         first=np.searchsorted(piece_token, np.arange(len(starts) + 1)),
         sums=sums[bounds],
         powers=base[bounds],
@@ -87,7 +87,7 @@ class Rewards:
     """All passages and references of a data set as flat tensors; ``f1`` looks spans up in them."""
 
     tokens: Tensor  # int [questions]: where the tokens of its passage begin in ``first``
-    first: Tensor  # int [tokens]: see Pieces, here counted over all passages
+    first: Tensor  # int [tokens]: see Cut, here counted over all passages
     sums: Tensor
     powers: Tensor
     fresh: Tensor
@@ -222,17 +222,13 @@ def _classes() -> NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=1)
-def _power_table(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     def powers(base: int) -> NDArray[np.uint64]:
         steps = np.full(size, base, np.uint64)
         steps[0] = 1
         return np.cumprod(steps, dtype=np.uint64)
 
     return powers(_BASE), powers(_INVERSE)
-
-
-def _powers(size: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    return _power_table(max(1 << 14, 1 << (size - 1).bit_length()))
 
 
 def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:

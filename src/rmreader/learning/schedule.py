@@ -1,7 +1,5 @@
 """The learning rate and the weight of the moving average, as pure functions of where a run is."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -25,12 +23,9 @@ def average_weight(decay: float, step: int) -> float:
 class Selection:
     """What the evaluations decided so far."""
 
-    best: float = -1.0
-    """Best selection F1."""
-    best_step: int = -1
-    """The step it was reached at."""
-    halvings: int = 0
-    """How often the rate was halved."""
+    best: float = -1.0  # best selection F1
+    best_step: int = -1  # the step it was reached at
+    halvings: int = 0  # how often the rate was halved
 
 
 def judge(selection: Selection, f1: float, step: int, training: Training) -> tuple[Selection, bool, bool]:

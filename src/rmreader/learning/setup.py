@@ -1,7 +1,5 @@
 """Everything a run needs before its first step: data, lexicon, network, rewards, on the right device."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.data.negatives import asked_together
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import remarks, why_none
+from rmreader.data.squad import remarked, why_none
 from rmreader.errors import UserError
 from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
@@ -83,8 +81,8 @@ def prepare(
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     init = recipe.training.init
     text_inputs = TextInputs(recipe.inputs, device, cache_dir, encoder=_own_encoder(init, out))
-    encoded = _read(train_path, cache_dir)
-    dev = _read(dev_path, cache_dir) if dev_path else None
+    encoded = remarked(encode_file(train_path, cache_dir))
+    dev = remarked(encode_file(dev_path, cache_dir)) if dev_path else None
     if dev is not None and not len(dev):
         why = why_none(dev.problems)
         raise UserError(f"{dev_path}: has no question to report scores on{why}; leave --dev out, or fix the file.")
@@ -142,14 +140,6 @@ def prepare(
         read_every=50 if device.type == "cuda" else 1,
         world=world,
     )
-
-
-def _read(path: Path, cache_dir: str | Path | None) -> Encoded:
-    """The questions of a file, and a sentence on each of the first that had to be left out or are uncertain."""
-    encoded = encode_file(path, cache_dir)
-    for sentence in remarks(encoded):
-        say(sentence)
-    return encoded
 
 
 def pick_device(name: str | None) -> torch.device:

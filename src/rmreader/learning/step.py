@@ -4,8 +4,6 @@ The rate, the weight of the moving average and all randomness come from outside,
 and replayed, and so that its place in the run is all there is to remember of it.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 

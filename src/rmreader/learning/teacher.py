@@ -1,10 +1,9 @@
 """The teacher: readers whose mean distributions over the training questions a student learns from beside the references
 (Hu et al., EMNLP 2018). They are computed once per training file and kept, in 16 bits per passage word."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,11 @@ from rmreader.readers.folder import find, open_folder, reader_names
 _LEAST = -1e4  # a log-probability of nothing, in 16 bits
 
 
+@dataclass(frozen=True)
 class Teacher:
     """log p1, log p2 and the log-odds of no answer of every question to learn from."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays = arrays
+    arrays: Arrays
 
     def attach(self, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
         """The batch of some questions with what the teacher says of them, as wide as it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ from rmreader.model.contextual import (
 from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
-from rmreader.text.windows import Padding, lay_out
+from rmreader.text.windows import PiecePadding, lay_out
 
-_SHAPES = Padding(pieces=32, least=1.2, windows=8)  # SQuAD has 1.08 of MiniLM's pieces a word: half as many shapes more
+# SQuAD has 1.08 of MiniLM's pieces per word: half again as many shapes
+_SHAPES = PiecePadding(pieces=32, least=1.2, windows=8)
 
 
 class TextInputs:
@@ -115,23 +117,20 @@ class TextInputs:
         return 2 * tokens * encoder.layers * encoder.size < torch.cuda.mem_get_info(self.device)[0] // 2
 
 
+@dataclass
 class Attachment:
     """The text inputs of one data set."""
 
-    def __init__(
-        self,
-        inputs: TextInputs,
-        encoded: Encoded,
-        tagged: Tagged | None,
-        vectors: FrozenVectors | None,
-        table: PieceTable | None,
-        repeat_shapes: bool,
-    ) -> None:
-        self.inputs, self.encoded = inputs, encoded
-        self.tagged, self.vectors, self.table = tagged, vectors, table
-        self._pad = _SHAPES if repeat_shapes else None
-        self._words: Any = None  # of an encoder that runs anew for every batch
-        self._resident = vectors is not None and vectors.device.type == "cuda"
+    inputs: TextInputs
+    encoded: Encoded
+    tagged: Tagged | None
+    vectors: FrozenVectors | None
+    table: PieceTable | None
+    repeat_shapes: bool
+    words: Any = None  # of an encoder that runs anew for every batch
+
+    def __post_init__(self) -> None:
+        self.resident = self.vectors is not None and self.vectors.device.type == "cuda"
 
     def attach(self, batch: Batch[Any]) -> Batch[Any]:
         """On the host: a batch with its text inputs; of vectors that are on a GPU the rows, which ``fill`` looks up."""
@@ -144,7 +143,7 @@ class Attachment:
         if self.tagged is not None:
             found["question_tags"] = self.tagged.questions[rows[0]].astype(np.int64)
             found["context_tags"] = self.tagged.contexts[rows[1]].astype(np.int64)
-        if self._resident:
+        if self.resident:
             found["question_layer_rows"], found["context_layer_rows"] = rows
         elif self.vectors is not None:
             layers = self.vectors.gather(*map(torch.from_numpy, rows))
@@ -158,7 +157,8 @@ class Attachment:
             questions = [self.encoded.question_tokens(i) for i in index.tolist()]
             pieces, pairing = self.inputs.pieces, self.inputs.inputs.contextual_pairing
             assert pieces is not None
-            found |= vars(lay_out(pieces, self.table, questions, contexts, pairing, widths, self._pad))
+            pad = _SHAPES if self.repeat_shapes else None
+            found |= vars(lay_out(pieces, self.table, questions, contexts, pairing, widths, pad))
         return dataclasses.replace(batch, **found)
 
     def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
@@ -176,12 +176,12 @@ class Attachment:
         """
         encoder = self.inputs.frozen
         assert encoder is not None
-        if self._words is None:
-            self._words = encoder.table(self.encoded.vocabulary)
+        if self.words is None:
+            self.words = encoder.table(self.encoded.vocabulary)
         tokens, bounds = self.encoded.arrays[f"{part}_tokens"], self.encoded.arrays[f"{part}_bounds"]
         first, after = bounds[texts], bounds[texts + 1]
         whole = [np.asarray(tokens[begin:end]) for begin, end in zip(first, after, strict=True)]
-        vectors = encoder.encode(self._words, whole).half().cpu().numpy()
+        vectors = encoder.encode(self.words, whole).half().cpu().numpy()
         vectors = np.concatenate([np.zeros_like(vectors[:1]), vectors])  # row 0 is padding's
         starts = np.cumsum(after - first) - (after - first)
         return vectors[np.where(rows > 0, rows + (starts - first)[:, None], 0)]

@@ -4,8 +4,6 @@ The state of a run is the learner's tensors and ``State``; batches and random nu
 step, so the step is all there is to remember of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime
@@ -66,11 +64,6 @@ class State:
     unlogged_sums: dict[str, float] = field(default_factory=dict)
     ended: bool = False
     """Nothing is left to learn: all steps done, or stopped early."""
-
-    @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> State:
-        """The state that ``dataclasses.asdict`` turned into plain data."""
-        return cls(**{**tree, "selection": Selection(**tree["selection"])})
 
     def logged(self) -> dict[str, int]:
         """By event, the last step whose event is past; a resumed run lives through later ones again."""
@@ -151,7 +144,7 @@ class Run:
         if (self.out / "last").exists():
             tensors, tree = checkpoint.load_checkpoint(self.out / "last")
             self.learner.load(tensors)
-            self.state = State.from_tree(tree)
+            self.state = State(**{**tree, "selection": Selection(**tree["selection"])})
             self.saved = self.state.step
         self._restore_best()
         if self.world.leads:

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from rmreader.config import Recipe, recipe_from, to_tree
-from rmreader.console import say
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import remarks
+from rmreader.data.squad import remarked
 from rmreader.errors import UserError
 from rmreader.files import write_whole
 from rmreader.learning.trainer import train
@@ -69,7 +68,7 @@ def tune(
     ``test`` are further examples: they decide nothing, and scores on them are reported too.
     """
     started = open_folder(reader)
-    found, others = _read(examples), _read(test) if test is not None else None
+    found, others = remarked(read_examples(examples)), remarked(read_examples(test)) if test is not None else None
     if len(found.rows) < _LEAST:
         raise UserError(f"{examples}: {len(found.rows)} examples are too few to learn from; give at least {_LEAST}.")
     data, content = out / _FILE, json.dumps(found.tree()).encode()
@@ -86,8 +85,7 @@ def tune(
     sets = {"held-out examples": [row for row in rows_in(held) if row.references]} if held is not None else {}
     if test is not None and others is not None:
         sets[test.name] = [
-            Row(q["id"], q["question"], passage, tuple(answer["text"] for answer in q["answers"]))
-            for _, passage, q in others.rows
+            Row(q.id, q.text, passage, tuple(answer.text for answer in q.answers)) for _, passage, q in others.rows
         ]
     readers = Reader.load(reader), Reader.load(result.best)
     changes = [_compare(name, rows, readers) for name, rows in sets.items()]
@@ -121,17 +119,9 @@ def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
     return {"network": to_tree(recipe)["network"], "training": training, "decoding": decoding}
 
 
-def _read(path: Path) -> Examples:
-    """The examples of a file, after saying what of it is left out or uncertain."""
-    found = read_examples(path)
-    for sentence in remarks(found):
-        say(sentence)
-    return found
-
-
 def _longest(found: Examples) -> int:
     """Words of the longest answers, the longest hundredth aside."""
-    words = [len(answer["text"].split()) for *_, question in found.rows for answer in question["answers"]]
+    words = [len(answer.text.split()) for *_, question in found.rows for answer in question.answers]
     return int(np.ceil(np.quantile(words, 0.99)))
 
 

@@ -1,7 +1,5 @@
 """The iterative aligner, Eq. 14: blocks that align context with question and with itself, each refining the last."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast

@@ -4,8 +4,6 @@ E [B, n, m] compares question words (rows) with context words (columns), B [B, m
 Both are logits: nothing here is normalised before it is used, and what is remembered is the logits.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

@@ -1,7 +1,5 @@
 """The character-level word embedding: a BiLSTM over the letters, once for each distinct word of a batch."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from rmreader.kernels.embedding import embedding

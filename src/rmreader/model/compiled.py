@@ -4,8 +4,6 @@ Without that, the kernels it makes for unknown lengths move one number at a time
 with it, 16 bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

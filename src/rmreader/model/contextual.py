@@ -1,8 +1,6 @@
 """Contextual vectors of our words, every layer, from ELMo or a transformer: frozen (computed once per text) or tuned
 (trained along with the network)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,9 +38,9 @@ class FrozenEncoder(Protocol):
 class FrozenTransformer(nn.Module):
     """A transformer, each text read alone, in overlapping windows where it is long."""
 
-    def __init__(self, folder: Path, window: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.pieces = Pieces(folder, window)
+        self.pieces = Pieces(folder)
         self.transformer = load_transformer(folder).requires_grad_(False)
         self.layers, self.size = self.transformer.layers, self.transformer.size
         self.fingerprint = fingerprint(folder, self.pieces.window)

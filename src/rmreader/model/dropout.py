@@ -1,7 +1,5 @@
 """Variational dropout: the same features are dropped at every step of a sequence."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

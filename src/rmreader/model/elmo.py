@@ -90,7 +90,7 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.
     return ids
 
 
-class CharacterEncoder(nn.Module):
+class CharacterCnn(nn.Module):
     """A word's vector from its characters: convolutions, max over positions, highways, projection."""
 
     def __init__(self, options: ElmoOptions) -> None:
@@ -167,7 +167,7 @@ class Elmo(nn.Module):
         super().__init__()
         self.options = options
         self.layers, self.size = options.layers + 1, 2 * options.projection
-        self.encoder = CharacterEncoder(options)
+        self.encoder = CharacterCnn(options)
         self.lstms = nn.ModuleList(ProjectedBiLSTM(options) for _ in range(options.layers))
         self.requires_grad_(False)
 

@@ -1,7 +1,5 @@
 """The encoder: what is known of each word as one input vector, then the weight-shared BiLSTM of Eq. 12."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,7 +10,6 @@ from rmreader.config import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
 from rmreader.model.characters import CharacterEncoder
 from rmreader.model.lstm import BiLSTM
-from rmreader.model.mix import ScalarMix
 from rmreader.model.precision import product_type
 
 T = TypeVar("T")
@@ -22,20 +19,13 @@ T = TypeVar("T")
 class Sizes:
     """What the network must know of its inputs before it sees any."""
 
-    vectors: int
-    """Width of the known word vectors."""
-    characters: int
-    """Character ids, padding and unknown among them."""
-    trainable: int
-    """Rows of the trained word vectors, the empty row 0 among them."""
-    pos_tags: int = 0
-    """Part-of-speech tags."""
-    ner_tags: int = 0
-    """Entity tags."""
-    contextual_layers: int = 0
-    """Layers of a contextual encoder, frozen or tuned."""
-    contextual_size: int = 0
-    """Width of the contextual vectors, frozen or tuned."""
+    vectors: int  # width of the known word vectors
+    characters: int  # character ids, padding and unknown among them
+    trainable: int  # rows of the trained word vectors, the empty row 0 among them
+    pos_tags: int = 0  # part-of-speech tags
+    ner_tags: int = 0  # entity tags
+    contextual_layers: int = 0  # layers of a contextual encoder, frozen or tuned
+    contextual_size: int = 0  # width of the contextual vectors, frozen or tuned
 
 
 def exact_match(
@@ -44,6 +34,28 @@ def exact_match(
     """Which words are also in the other text: keys [B, n] and [B, m] -> bool [B, n] and [B, m]."""
     same = (question[:, :, None] == context[:, None, :]) & question_mask[:, :, None] & context_mask[:, None, :]
     return same.any(dim=2), same.any(dim=1)
+
+
+class ScalarMix(nn.Module):
+    """One vector from an encoder's layers: γ · Σ softmax(w)ₗ · hₗ, trained (Peters et al., 2018, Eq. 1)."""
+
+    def __init__(self, layers: int, dropout: float = 0.0) -> None:
+        """``dropout``: chance that a layer is left out of the softmax in a training step."""
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gamma = nn.Parameter(torch.ones(()))
+        self.dropout = dropout
+
+    def forward(self, layers: Tensor) -> Tensor:
+        """[..., layers, size] in any float type -> [..., size] in the type of the weights."""
+        logits: Tensor = self.weights
+        if self.training and self.dropout > 0:
+            # a dropped layer's logit is far down, not -inf: with all dropped the softmax stays defined
+            dropped = torch.rand_like(logits) < self.dropout
+            logits = logits - 1e4 * dropped.to(logits.dtype)
+        mix = self.gamma * torch.softmax(logits, dim=0)
+        # not a matrix product: it would be one of a few numbers for every word, and round them in mixed precision
+        return (layers * mix.unsqueeze(-1)).sum(dim=-2)
 
 
 class Encoder(nn.Module):

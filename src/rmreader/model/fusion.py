@@ -1,7 +1,5 @@
 """The fusion function, Eq. 13, and the heuristic features [x; y; x∘y; x−y] that the pointer shares with it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

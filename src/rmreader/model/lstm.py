@@ -1,7 +1,5 @@
 """The bidirectional LSTM as a module: its weights, how they start, and which kernel runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Softmaxes that cannot see padding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The Reinforced Mnemonic Reader: encoder, iterative aligner, answer pointer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from torch import Tensor, nn

@@ -3,8 +3,6 @@
 Beside it, where the recipe asks for it, a logit for "there is no answer here".
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -47,7 +45,7 @@ def log_total(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def expectation(R: Tensor, p: Tensor) -> Tensor:
-    """l = R·p₁: what stands at the start, one vector an example [B, 1, 2d], summed over positions."""
+    """l = R·p₁: what is at the start, one vector per example [B, 1, 2d], summed over positions."""
     return p[:, None, :] @ R
 
 

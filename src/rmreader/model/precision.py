@@ -1,7 +1,5 @@
 """Mixed precision where autocast would do too much: logits are products of bfloat16 but are never rounded to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Answers off the pointers: the best spans i ≤ j < i + L by p₁(i)·p₂(j), Eq. 6."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

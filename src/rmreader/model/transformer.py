@@ -1,7 +1,5 @@
 """A Hugging Face encoder from its folder, behind one small interface: sequences of pieces in, vectors out."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -14,12 +14,15 @@ import queue
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from rmreader.errors import UserError, shown
 from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.reading.answering.reader import Reader
 from rmreader.version import __version__
+
+if TYPE_CHECKING:
+    from rmreader.shelf.shelf import Shelf
 
 _HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _MODERN = ("2026-07-28",)
@@ -28,13 +31,6 @@ _LONGEST = 1 << 24  # bytes of a message
 _MOST_WAITING = 100  # calls
 _MOST_TOP = 50
 _PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL, _BUSY, _VERSION = -32700, -32600, -32601, -32602, -32603, -32000, -32022
-
-
-class Shelf(Protocol):
-    """Indexed documents, as ``rmreader.shelf`` opens them."""
-
-    def ask(self, question: str, *, top: int, always: bool) -> Any:
-        """Citations: a list with ``none``, ``guess`` and ``doubt()``, as answers are."""
 
 
 class _Wrong(Exception):

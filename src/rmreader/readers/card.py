@@ -1,7 +1,5 @@
 """A reader's card: what the README.md of its folder says, all of it from its recipe and its manifest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

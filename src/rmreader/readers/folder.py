@@ -1,7 +1,5 @@
 """The reader folder, without torch: opened and verified, written and signed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

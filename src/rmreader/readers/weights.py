@@ -1,7 +1,5 @@
 """A reader's weights as NumPy arrays: which there must be by the recipe, and how they are kept in fewer bits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ E is [N, n, m] (question rows, context columns), B is [N, m, m]; both unnormalis
 softmax(E_:j) and softmax(B_:j), which run over rows; ``rows`` and ``columns`` are the true lengths [N].
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Does a confidence mean what it says? Reliability bins, calibration error, and the temperature that corrects it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A prediction is a text and a chance that there is no answer (``na_prob``). Above a threshold the text counts as empty.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 With three seeds a test by permutation could never be surer than p = 0.25, so a normal spread over seeds is assumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import atan, exp, inf, lgamma, pi, sqrt
@@ -22,15 +20,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 class Difference:
     """A mean difference with its 95 % interval, and the chance of one as large where there is none."""
 
-    gaps: list[float]
-    """One for each pair; the difference of the means alone where there are no pairs."""
+    gaps: list[float]  # one for each pair; the difference of the means alone where there are no pairs
     mean: float
     low: float
     high: float
-    p: float | None
-    """None of a single seed, which tells nothing."""
-    count: int
-    """Pairs, or the smaller number of seeds where they are not paired."""
+    p: float | None  # None of a single seed, which tells nothing
+    count: int  # pairs, or the smaller number of seeds where they are not paired
 
     @property
     def interval(self) -> str:

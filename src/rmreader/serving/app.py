@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -20,7 +21,8 @@ from rmreader.serving.shelf import Documents
 from rmreader.serving.wire import Refused, Response, invalid, pack, parse, refuse, reply, spell
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Answers, Reader
+    from rmreader.reading.answering.answers import Answers
+    from rmreader.reading.answering.reader import Reader
     from rmreader.shelf.shelf import Shelf
 
 TYPES = {
@@ -33,7 +35,7 @@ TYPES = {
 
 
 def create_app(reader: Reader, settings: Settings, name: str = "", shelf: Shelf | None = None) -> Gate:
-    """The app around a reader, and documents to ask, if any; ``Server`` starts and stops its batcher."""
+    """The app around a reader, and documents to ask, if any; ``HttpServer`` starts and stops its batcher."""
     batcher = Batcher(reader, settings)
     meters = Meters(lambda: len(batcher.pending))
     batcher.observe = meters.batch
@@ -129,8 +131,5 @@ def page(settings: Settings, about: dict[str, Any]) -> dict[str, Route]:
 def answered(answers: Answers, ask: wire.Ask) -> dict[str, Any]:
     """The response to one question."""
     given = answers.at_least(ask.min_confidence)
-    spelled = [
-        {name: getattr(answer, name) for name in ("text", "start", "end", "score", "confidence", "sentence")}
-        for answer in given
-    ]
+    spelled = [dataclasses.asdict(answer) for answer in given]
     return {"answer": spelled[0] if spelled else None, "answers": spelled, **doubt_of(given)}

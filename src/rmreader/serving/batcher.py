@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rmreader.reading.answering.answers import Answers
+from rmreader.reading.answering.answers import Answers, Explanation
 from rmreader.serving.cost import weigh, weigh_attention, window_cost
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import Refused
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Explanation, Reader
+    from rmreader.reading.answering.reader import Reader
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged
@@ -49,7 +49,7 @@ class Full(Refused):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class ReadingJob:
     """A question waiting, and the future that its asker awaits."""
 
     question: str
@@ -95,9 +95,9 @@ class Batcher:
         self, reader: Reader, settings: Settings, observe: Callable[[int, float], None] = lambda size, seconds: None
     ) -> None:
         self.reader, self.settings, self.observe = reader, settings, observe
-        self.pending: list[Job] = []  # in order of their turns, and within a round of arrival
+        self.pending: list[ReadingJob] = []  # in order of their turns, and within a round of arrival
         self.draining = False  # told to stop: what comes is still answered, but /readyz says to go elsewhere
-        self._running: list[Job] = []  # in the order in which they are read
+        self._running: list[ReadingJob] = []  # in the order in which they are read
         self._since = 0.0  # when the pace was last judged
         self._round = self._calls = 0  # that is being read; and how many there were
         self._seconds, self._tokens = 0.0, PRIOR  # spent on what was read lately; nothing is refused on a whim
@@ -175,26 +175,26 @@ class Batcher:
         top: int,
         always: bool = False,
         finish: Callable[[Explanation], Any] | None = None,
-    ) -> Job:
+    ) -> ReadingJob:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         size = (weigh if finish is None else weigh_attention)(question, passage)
-        return Job(question, passage, top, finish, size, future, always)
+        return ReadingJob(question, passage, top, finish, size, future, always)
 
-    def _line_up(self, job: Job, spent: int) -> None:
+    def _line_up(self, job: ReadingJob, spent: int) -> None:
         """In the next round, or later where so much of the same client comes before it."""
         job.turn = self._round + 1 + spent // SLICE
         insort(self.pending, job, key=lambda job: job.turn)
         if len(self.pending) >= self._wanted:
             self._ripe.set()
 
-    def _take(self, count: int, tokens: int) -> list[Job]:
+    def _take(self, count: int, tokens: int) -> list[ReadingJob]:
         """The next batch, from here on counted as being read."""
         taken = take(self.pending, count, tokens)
         self._round = max(self._round, max(job.turn for job in taken))
         self._running += taken
         return taken
 
-    async def _results(self, jobs: list[Job]) -> list[Any]:
+    async def _results(self, jobs: list[ReadingJob]) -> list[Any]:
         self.check_room(len(jobs), sum(job.size for job in jobs))
         self._calls += 1
         client = CLIENT.get() or f"call {self._calls}"
@@ -230,10 +230,10 @@ class Batcher:
                 first.size = max(1, first.size - first.slice)
                 self._line_up(first, self._turns(first.call)[first.client] + over)
 
-    def _work(self, jobs: deque[Job], loop: asyncio.AbstractEventLoop) -> None:
+    def _work(self, jobs: deque[ReadingJob], loop: asyncio.AbstractEventLoop) -> None:
         """Read, in the worker thread; every answer goes to its asker as soon as it is there."""
 
-        def more(top: int) -> list[Job]:
+        def more(top: int) -> list[ReadingJob]:
             if not self.pending:  # the usual case where few ask: not worth a word with the loop
                 return []
             joined = asyncio.run_coroutine_threadsafe(self._join(list(jobs), top), loop)
@@ -243,7 +243,7 @@ class Batcher:
             if result is not None:  # of a long passage there may be more to read
                 loop.call_soon_threadsafe(settle, job.future, result)
 
-    async def _join(self, reading: list[Job], top: int) -> list[Job]:
+    async def _join(self, reading: list[ReadingJob], top: int) -> list[ReadingJob]:
         """What may join those being read, so that the reader need not wait between batches."""
         count = self.settings.batch - len(reading)
         tokens = self.settings.batch_tokens - sum(job.size for job in reading)
@@ -281,7 +281,7 @@ class Batcher:
             await self._ripe.wait()
 
 
-def take(pending: list[Job], count: int, tokens: int) -> list[Job]:
+def take(pending: list[ReadingJob], count: int, tokens: int) -> list[ReadingJob]:
     """Remove the next batch, in order; within it the short come first, and like is beside like."""
     size = 0
     for place, job in enumerate(pending):
@@ -296,8 +296,8 @@ def take(pending: list[Job], count: int, tokens: int) -> list[Job]:
 
 
 def results(
-    reader: Reader, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]] = lambda top: []
-) -> Iterator[tuple[Job, Any]]:
+    reader: Reader, jobs: deque[ReadingJob], batch: int, more: Callable[[int], list[ReadingJob]] = lambda top: []
+) -> Iterator[tuple[ReadingJob, Any]]:
     """Each job with its result. Where reading fails, the rest is read one by one: none can spoil another's answer."""
     try:
         for result in read(reader, jobs, batch, more):
@@ -309,7 +309,7 @@ def results(
             yield from results(reader, deque([jobs.popleft()]), 1)
 
 
-def read(reader: Reader, jobs: deque[Job], batch: int, more: Callable[[int], list[Job]]) -> Iterator[Any]:
+def read(reader: Reader, jobs: deque[ReadingJob], batch: int, more: Callable[[int], list[ReadingJob]]) -> Iterator[Any]:
     """Results of the jobs and of those that join. All share the longest ``top`` and are read ``always``, and each is
     then given what it asked for: a shorter list is the beginning of a longer one.
 

@@ -1,7 +1,5 @@
 """What a question costs the reader, judged before it is read and in a tenth of the time it takes to find its tokens."""
 
-from __future__ import annotations
-
 WINDOW, NEW = 400, 274  # tokens of a window of a long passage, and those that the window before did not have
 FIXED_COST = 20  # tokens that a window costs the reader on top of its own length; a token of the question costs half
 

@@ -4,8 +4,6 @@ A thread of its own writes the lines. Where nobody reads them they wait, up to a
 counted. The server never waits for its log.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

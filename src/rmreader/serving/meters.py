@@ -1,7 +1,5 @@
 """What /metrics tells Prometheus. Each app counts for itself; no label ever holds a caller's text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest

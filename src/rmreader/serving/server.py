@@ -1,7 +1,5 @@
 """Runs the app under uvicorn, and ends it in order: unready, door closed, accepted requests answered, exit 0."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket
@@ -21,7 +19,7 @@ from rmreader.serving.settings import Settings
 KEEP_ALIVE = 75  # seconds: longer than balancers keep idle connections (60), so that they close them, not we
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """uvicorn, which tells the app that it is about to stop, and returns instead of dying of the signal."""
 
     def __init__(self, app: Gate, settings: Settings, keep_alive: int = KEEP_ALIVE) -> None:
@@ -92,5 +90,5 @@ def serve(name: str = "small", settings: Settings | None = None) -> None:
     listener = listen(settings)
     reader = Reader.load(name, threads=settings.threads or None, max_length=settings.max_answer_length or None)
     next(iter(reader.ask_many([("Is it warm?", "It is warm now.")])))  # the first question pays for set-up
-    Server(create_app(reader, settings, Path(name).name, shelf), settings).run(sockets=[listener])
+    HttpServer(create_app(reader, settings, Path(name).name, shelf), settings).run(sockets=[listener])
     event("stopped")

@@ -1,7 +1,5 @@
 """What the server listens on and what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Asking documents: what a search finds is read in turn with all other questions; an answer is shown in its place."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError, model_validator
 from pydantic_core import from_json
 
+from rmreader.reading.answering.answers import Explanation, spans_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from rmreader.reading.answering.reader import Explanation
 
 Text = Annotated[StrictStr, Field(min_length=1)]
 Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]
@@ -169,13 +169,9 @@ def _row(row: NDArray[np.float32]) -> str:
 
 
 def _explained(explanation: Explanation, matrix: Callable[[NDArray[np.float32]], str]) -> bytes:
-    def words(tokens: Any) -> str:
-        triples = zip(tokens.words, tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-        return json.dumps([{"text": word, "start": start, "end": end} for word, start, end in triples])
-
+    question, passage = (json.dumps(spans_of(tokens)) for tokens in (explanation.question, explanation.passage))
     rounds = ",".join(
         "{" + ",".join(f'"{name}":{matrix(values)}' for name, values in vars(one).items()) + "}"
         for one in explanation.rounds
     )
-    text = f'{{"question":{words(explanation.question)},"passage":{words(explanation.passage)},"rounds":[{rounds}]}}'
-    return text.encode("ascii")
+    return f'{{"question":{question},"passage":{passage},"rounds":[{rounds}]}}'.encode("ascii")

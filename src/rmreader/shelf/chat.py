@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from rmreader.console import one_line, printable
-from rmreader.errors import UserError
+from rmreader.console import one_line
+from rmreader.errors import UserError, printable
 from rmreader.reading.answering.answers import Answer, Answers
 from rmreader.reading.answering.reader import Reader
 from rmreader.shelf.passages import read_passage

@@ -19,14 +19,10 @@ FILE, ENCODER = "extras.json", "encoder"  # in the reader's folder; the second h
 class Shape:
     """What a reader keeps of its extra inputs: enough to build its network, and to know them again."""
 
-    entities: tuple[str, ...] = ()
-    """Entity labels in the order of their ids."""
-    layers: int = 0
-    """Layers of the encoder."""
-    size: int = 0
-    """Width of the contextual vectors."""
-    fingerprint: str = ""
-    """Of a frozen encoder."""
+    entities: tuple[str, ...] = ()  # entity labels in the order of their ids
+    layers: int = 0  # layers of the encoder
+    size: int = 0  # width of the contextual vectors
+    fingerprint: str = ""  # of a frozen encoder
 
     def sizes(self) -> dict[str, int]:
         """The network's ``Sizes`` as far as they are decided here."""

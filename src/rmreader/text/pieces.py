@@ -4,8 +4,6 @@ A word's pieces depend on the word alone (as with Hugging Face's ``is_split_into
 for each distinct word.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Part-of-speech and entity tags of our own tokens, through any spaCy pipeline or the small one that ships."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

@@ -4,8 +4,6 @@ The rule is finer than English words on purpose (``5km`` is two tokens, ``U.S.``
 SQuAD answers then start and end on a token boundary, and the rest (``six`` in ``sixth``) stand inside a word.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

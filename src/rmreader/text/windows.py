@@ -48,7 +48,7 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Padding:
+class PiecePadding:
     """How shapes are rounded up, so that they repeat from batch to batch."""
 
     pieces: int = 1  # sequences to a multiple of this many pieces,
@@ -124,10 +124,10 @@ def lay_out(
     contexts: Sequence[NDArray[Any]],
     pairing: Literal["apart", "together"],
     widths: tuple[int, int] | None = None,
-    pad: Padding | None = None,
+    pad: PiecePadding | None = None,
 ) -> Layout:
     """Texts as rows of ``table`` -> their sequences. ``widths``: n and m, where wider than the longest texts."""
-    pad = pad or Padding()
+    pad = pad or PiecePadding()
     n, m = widths or (max(map(len, questions)), max(map(len, contexts)))
     if pairing == "apart":
         query = lay_out_alone(tokenizer, table, questions, n, replace(pad, pieces=min(pad.pieces, 16)))
@@ -144,13 +144,13 @@ def lay_out_alone(
     table: PieceTable,
     texts: Sequence[NDArray[Any]],
     width: int | None = None,
-    pad: Padding | None = None,
+    pad: PiecePadding | None = None,
 ) -> Alone:
     """Texts as rows of ``table``, each in sequences of its own."""
     split = [text.split(tokenizer.window - tokenizer.single.size) for text in _spell(table, texts)]
     rows = [[[window] for window in group] for group in split]
     width = width or max(map(len, texts))
-    arrays, bases = _fill(rows, tokenizer, tokenizer.single, width, pad or Padding())
+    arrays, bases = _fill(rows, tokenizer, tokenizer.single, width, pad or PiecePadding())
     return Alone(*arrays, _places(split, bases, width, arrays[0].size))
 
 
@@ -176,7 +176,7 @@ def _pair_up(
 
 
 def _fill(
-    groups: list[list[list[_Window]]], tokenizer: Pieces, frame: Frame, words: int, pad: Padding
+    groups: list[list[list[_Window]]], tokenizer: Pieces, frame: Frame, words: int, pad: PiecePadding
 ) -> tuple[tuple[Ints, Ints, NDArray[np.bool_]], dict[_Window, int]]:
     """Write the rows of each example, the first of each first -> (pieces, types, mask) and, for each window, the
     flat place of its text's piece 0, were that in the row."""

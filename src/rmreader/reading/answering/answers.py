@@ -1,17 +1,23 @@
-"""What a reader is asked, and what it gives: answers, and the attention that led to them."""
+"""What a reader is asked, and what it gives: answers, and the attention that led to them.
+
+Notebooks show them as HTML (``_repr_html_``): no script, every text escaped.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.console import one_line
-from rmreader.reading.answering.notebook import answer_html, answers_html, explanation_html
 from rmreader.text.tokens import Tokens
+
+_COLOUR = "46, 160, 67"  # readable under black and under white letters
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,14 @@ class Answer:
     """The sentence around it."""
 
     def _repr_html_(self) -> str:
-        return answer_html(self)
+        """The answer with its confidence, and its sentence with the first such words in it marked."""
+        words = re.escape(self.text)
+        found = re.search(rf"(?<!\w){words}(?!\w)", self.sentence) or re.search(words, self.sentence)
+        begin, end = found.span() if found else (0, 0)
+        before, marked, after = self.sentence[:begin], self.sentence[begin:end], self.sentence[end:]
+        mark = f'<mark style="background: rgba({_COLOUR}, 0.35); color: inherit">{_html(marked)}</mark>'
+        sentence = f"{_html(before)}{mark}{_html(after)}"
+        return f"<strong>{_html(self.text)}</strong> <small>({self.confidence:.0%} sure)</small><br>{sentence}"
 
 
 class Answers(list[Answer]):
@@ -82,7 +95,9 @@ class Answers(list[Answer]):
         return f"no answer is sure enough  (the best guess: {guess}, {self.guess.confidence:.0%} sure)"
 
     def _repr_html_(self) -> str:
-        return answers_html(self)
+        if not self:
+            return f"<p><em>{_html(self.doubt())}</em></p>"
+        return f"<ol>{''.join(f'<li>{answer._repr_html_()}</li>' for answer in self)}</ol>"
 
 
 def text_of(answers: Sequence[Answer]) -> str:
@@ -116,13 +131,34 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, ready for ``json.dumps``."""
-
-        def words(tokens: Tokens) -> list[dict[str, Any]]:
-            triples = zip(tokens.words, tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-            return [{"text": text, "start": start, "end": end} for text, start, end in triples]
-
         rounds = [{name: matrix.tolist() for name, matrix in vars(one).items()} for one in self.rounds]
-        return {"question": words(self.question), "passage": words(self.passage), "rounds": rounds}
+        return {"question": spans_of(self.question), "passage": spans_of(self.passage), "rounds": rounds}
 
     def _repr_html_(self) -> str:
-        return explanation_html(self)
+        """The passage once per round, the last first: the stronger a word's colour, the more it attends to one word of
+        the question, which its title names."""
+        parts = []
+        for number in range(len(self.rounds), 0, -1):
+            attention = self.rounds[number - 1].interactive  # [n, m], every column sums to 1
+            words = []
+            for j, word in enumerate(self.passage.words):
+                k = int(attention[:, j].argmax())
+                share = float(attention[k, j])
+                title = f"{_html(self.question.words[k])} {share:.0%}"
+                style = f"background: rgba({_COLOUR}, {share**2:.2f})"
+                words.append(f'<span style="{style}" title="{title}">{_html(word)}</span>')
+            state = " open" if number == len(self.rounds) else ""
+            parts.append(f"<details{state}><summary>round {number}</summary>{' '.join(words)}</details>")
+        asked = _html(" ".join(self.question.words))
+        return f"<div><p><strong>{asked}</strong></p>{''.join(parts) or '<p><em>nothing to read</em></p>'}</div>"
+
+
+def spans_of(tokens: Tokens) -> list[dict[str, Any]]:
+    """Tokens as plain data: each with its place in the text."""
+    triples = zip(tokens.words, tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    return [{"text": text, "start": start, "end": end} for text, start, end in triples]
+
+
+def _html(text: str) -> str:
+    """A text that any page can hold: one line, without commands, and no lone surrogates."""
+    return escape(one_line(text)).encode("utf-8", "replace").decode()

@@ -1,9 +1,8 @@
 """One question while its passage is being read: in one go, or by portions and then what looked best once more."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,15 +12,46 @@ from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer, Answers, Row
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.decode import best_spans, different_spans, f1_to_expect, log_sum, span_scores
-from rmreader.reading.answering.portions import Portion, portions, room
 from rmreader.reading.answering.sentences import sentence_around
-from rmreader.reading.running.engines import Engine, Pair, Scores
+from rmreader.reading.running.engines import Engine, Logits, Pair
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
+CONTEXT = 48  # tokens that a portion shows beyond any answer it may give
 
 _CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Reads the tokens [begin, end) and gives the answers that start in [first, last)."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+def room(max_length: int, window: int) -> int:
+    """Tokens read at once: the window, but enough that no less than half of it is new text."""
+    return max(window, 4 * (max_length + CONTEXT))
+
+
+def portions(length: int, max_length: int, window: int) -> list[Portion]:
+    """Portions of ``length`` tokens for answers of up to ``max_length``: one where all fits into the window.
+
+    Every start belongs to exactly one portion, so no answer is given twice; the whole answer lies in that portion, with
+    ``CONTEXT`` tokens on either side unless the passage itself ends there.
+    """
+    margin, window = max_length + CONTEXT, room(max_length, window)
+    if length <= window:
+        return [Portion(0, length, 0, length)] if length else []
+    shared = 2 * margin  # by two neighbours; the later one answers from the middle of it
+    count = -(-(length - shared) // (window - shared))
+    begins = [k * (length - shared) // count for k in range(count + 1)]  # of equal portions, and one that is not there
+    cuts = [0, *(begin + margin for begin in begins[1:-1]), length]
+    return [Portion(begins[k], begins[k + 1] + shared, cuts[k], cuts[k + 1]) for k in range(count)]
 
 
 class Asked:
@@ -79,19 +109,19 @@ class Asked:
             return tokens
         return Tokens([tokens.words[k] for k in here.tolist()], tokens.starts[here], tokens.ends[here])
 
-    def add(self, scores: Scores) -> None:
+    def add(self, logits: Logits) -> None:
         """Take in what the engine says about the next portion."""
         portion = self.portions[self._read]
         self._read += 1
         first = portion.first - portion.begin
-        own, ends = scores.start[first : portion.last - portion.begin], scores.end[first:]
+        own, ends = logits.start[first : portion.last - portion.begin], logits.end[first:]
         spans = span_scores(own, ends, self.max_length)
         if self._best or self.row.breaks:  # what is read may have gaps, and no answer has one in it
             line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
             to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
             spans[line[to] - line[: len(spans), None] > reach] = -np.inf
-        weight = log_sum(scores.start) + log_sum(scores.end)
-        none = None if scores.none is None else float(scores.none[0])
+        weight = log_sum(logits.start) + log_sum(logits.end)
+        none = None if logits.none is None else float(logits.none[0])
         if len(self.portions) == 1:
             self.spans, self._weight = spans, weight
             self.log_odds = None if none is None else none - weight
@@ -159,10 +189,10 @@ def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Ite
             waiting.append(asked)
             yield from asked.pairs()
 
-    for scores in engine.read_many(flow(), batch_size):
+    for logits in engine.read_many(flow(), batch_size):
         while waiting[0].complete:  # nothing to read in it
             yield waiting.popleft()
-        waiting[0].add(scores)
+        waiting[0].add(logits)
         if waiting[0].again:
             waiting[0].add(engine.read(waiting[0].pair(waiting[0].portions[0])))
         if waiting[0].complete:

@@ -1,8 +1,6 @@
 """What makes a reader's chances mean what they say, fitted on questions it did not learn from: the temperature of its
 confidences and, where it can tell that there is no answer, scale and shift of that chance."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -34,8 +32,7 @@ class Calibration:
     error_before: float
     error_after: float
     questions: int
-    decision: Decision | None = None
-    """Where the reader can tell that there is no answer, and some questions had none."""
+    decision: Decision | None = None  # where the reader can tell that there is no answer, and some questions had none
 
 
 def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
@@ -56,15 +53,12 @@ def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
         raise UserError("calibration needs questions with answers, and there are none.")
     decision = _decided(odds, none, right) if reader.decision is not None and any(none) else reader.decision
     there = np.array([1 - decision.chance(one) if decision is not None else 1.0 for one in odds])
-    answered = np.flatnonzero(~np.array(none)).tolist()
+    answered = ~np.array(none)
 
     def confidences(temperature: float) -> NDArray[np.float64]:
         return np.array([confidence(temperature) for confidence in sure])
 
-    def if_answered(temperature: float) -> NDArray[np.float64]:
-        return np.array([sure[k](temperature) for k in answered])
-
-    temperature = fit_temperature(if_answered, [right[k] for k in answered])
+    temperature = fit_temperature(lambda t: confidences(t)[answered], np.array(right)[answered])
     before, after = (expected_calibration_error(there * confidences(t), right) for t in (1.0, temperature))
     return Calibration(temperature, before, after, len(right), decision)
 

@@ -1,7 +1,5 @@
 """Answers off the pointers, in NumPy: the best spans i ≤ j < i + L by p₁(i)·p₂(j), Eq. 6."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

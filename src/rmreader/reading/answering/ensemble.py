@@ -18,7 +18,7 @@ from rmreader.errors import UserError
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.answering.decode import log_sum
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Engine, Pair, Rounds, Scores
+from rmreader.reading.running.engines import Engine, Logits, Pair, Rounds
 from rmreader.scoring.attention import log_attention
 
 
@@ -48,11 +48,11 @@ class EnsembleEngine:
     def __init__(self, members: Sequence[Engine]) -> None:
         self.members = list(members)
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         """Read one question with every member."""
         return _join([member.read(pair) for member in self.members])
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         """Read many, in order."""
         copies = tee(pairs, len(self.members))
         reading = [member.read_many(copy, batch_size) for member, copy in zip(self.members, copies, strict=True)]
@@ -66,14 +66,14 @@ class EnsembleEngine:
         ]
 
 
-def _join(scores: Sequence[Scores]) -> Scores:
+def _join(scores: Sequence[Logits]) -> Logits:
     """The mean of the members' p₁, of their p₂, and of p(none) of those that have it."""
     start, end = _mean([one.start for one in scores]), _mean([one.end for one in scores])
     odds = [float(one.none[0]) - log_sum(one.start) - log_sum(one.end) for one in scores if one.none is not None]
     if not odds:
-        return Scores(start, end)
+        return Logits(start, end)
     yes, no = (np.logaddexp.reduce([-np.logaddexp(0.0, sign * x) for x in odds]) for sign in (-1, 1))
-    return Scores(start, end, np.array([yes - no + log_sum(start) + log_sum(end)], np.float32))
+    return Logits(start, end, np.array([yes - no + log_sum(start) + log_sum(end)], np.float32))
 
 
 def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -1,7 +1,5 @@
 """How good a reader is on a data set: the official scores, and how far its confidences are from the truth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rmreader.data.squad import Dataset

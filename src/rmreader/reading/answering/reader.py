@@ -15,13 +15,11 @@ from rmreader.console import progress
 from rmreader.data.squad import Dataset
 from rmreader.errors import UserError
 from rmreader.readers.folder import SHIPPED, Folder, open_folder, reader_names
-from rmreader.reading.answering.answers import Answer, Answers, Attention, Explanation, Row
-from rmreader.reading.answering.asked import MAX_QUESTION, Asked, read_all
+from rmreader.reading.answering.answers import Answers, Attention, Explanation, Row
+from rmreader.reading.answering.asked import Asked, read_all
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.running.engines import Engine, make_engine
 from rmreader.scoring.attention import log_attention
-
-__all__ = ["MAX_QUESTION", "Answer", "Answers", "Attention", "Explanation", "Reader"]
 
 MOST_LENGTH = 500  # tokens in an answer: the smallest window is four times as long, and its cost grows with the square
 

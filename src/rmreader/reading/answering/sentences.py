@@ -1,7 +1,5 @@
 """The sentence around an answer, by a rule that any text survives."""
 
-from __future__ import annotations
-
 import re
 
 _FAR = 1000  # characters looked at on either side: a longer sentence is cut at a space

@@ -1,7 +1,5 @@
 """A trained reader for elsewhere: as one .onnx file for any runtime, or as a smaller folder that is fit to ship."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Answers to every question of a file, into another file or a pipe; JSON Lines can be resumed where they were broken
 off."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -15,13 +13,14 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.data.tables import is_packed
+from rmreader.data.tables import is_packed, kind_named
 from rmreader.errors import UserError
 from rmreader.files import file_to_write, lock, written_whole
 from rmreader.reading.answering.answers import Answers, Row
-from rmreader.reading.answering.reader import MAX_QUESTION, Reader
+from rmreader.reading.answering.asked import MAX_QUESTION
+from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.rows import BadRow
-from rmreader.reading.files.written import kind_to_write, pieces
+from rmreader.reading.files.written import pieces
 from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write
@@ -67,7 +66,7 @@ def predict(
     reader's, or a folder, is refused.
     """
     streamed, packed = is_stream(out), is_packed(out)
-    kind = kind_to_write(out, "jsonl" if streamed else "squad")
+    kind = kind_named(out, "jsonl" if streamed else "squad")
     if resume and (streamed or packed or kind != "jsonl"):
         raise UserError(f"{out}: only plain JSON Lines can be resumed; give --out a name that ends in .jsonl.")
     run = _Run(reader, rows, top, min_confidence, always, chances)

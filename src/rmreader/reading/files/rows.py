@@ -1,7 +1,5 @@
 """Questions from files: SQuAD JSON, JSON Lines, CSV, TSV and Parquet, streamed; a bad row is named and left out."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass

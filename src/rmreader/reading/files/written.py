@@ -1,7 +1,5 @@
 """Predictions as files: the official format, JSON Lines, CSV, TSV and Parquet, written and read again."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io
@@ -10,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rmreader.data.tables import KINDS, Source, is_packed, no_column, trees
+from rmreader.data.tables import Source, kind_named, no_column, trees
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer, Answers, Row, text_of
 
@@ -19,12 +17,6 @@ Found = Iterable[tuple[Row, Answers]]
 _FIELDS = [field.name for field in dataclasses.fields(Answer)]
 _TABLE = ["id", "rank", *_FIELDS]  # the columns of a table: a row per answer, one without a rank where there is none
 _ROW_GROUP = 10_000
-
-
-def kind_to_write(out: Path, otherwise: str) -> str:
-    """The format of a file of predictions by its ending; official predictions are the one of ``.json``."""
-    name = out.with_suffix("") if is_packed(out) else out
-    return KINDS.get(name.suffix.lower(), otherwise)
 
 
 def pieces(kind: str, found: Found) -> Iterator[bytes]:
@@ -103,7 +95,7 @@ def _parquet(found: Found) -> bytes:
 
 def read_predictions(path: Path) -> dict[str, str]:
     """The text predicted for each question id, out of whatever ``pieces`` writes; the first answer of an id counts."""
-    kind = kind_to_write(path, "squad")
+    kind = kind_named(path, "squad")  # official predictions are of its ending, .json
     if kind == "squad":
         from rmreader.scoring.squad import read_predictions as official
 

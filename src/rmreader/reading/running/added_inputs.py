@@ -1,7 +1,5 @@
 """Tags and contextual vectors of one question and its passage, without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock

@@ -1,7 +1,5 @@
 """A BERT encoder as an ONNX graph: one sequence, nothing padded, from its embeddings to the mix of all its layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +16,8 @@ class Bert:
     weights: Weights
     heads: int
     epsilon: float
-    mix: NDArray[np.float32]
-    """The share of every layer, that of the embeddings first."""
-    half: bool
-    """Layers are rounded to 16 bits before they are mixed, as the cache of frozen vectors has them."""
+    mix: NDArray[np.float32]  # the share of every layer, that of the embeddings first
+    half: bool  # layers are rounded to 16 bits before they are mixed, as the cache of frozen vectors has them
 
     @property
     def embeddings(self) -> list[NDArray[np.float32]]:

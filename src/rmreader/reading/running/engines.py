@@ -37,7 +37,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Logits:
     """Logits of where the answer starts and ends, [m] each."""
 
     start: NDArray[np.float32]
@@ -53,10 +53,10 @@ Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # E [n, m] and B
 class Engine(Protocol):
     """What a Reader asks of the thing that runs its network."""
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         """Read one question, as fast as can be."""
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         """Read many, in order, never far ahead of what was asked for."""
 
     def attend(self, pair: Pair) -> Rounds:
@@ -127,7 +127,7 @@ class OnnxEngine:
             self._sessions[threads] = session(self._model, threads)
         return self._sessions[threads]
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         """Read one question: a second thread takes half of the large products, where that is the faster way."""
         threads = 1 + self._pace.choose() if self.threads > 1 else 1
         session, began = self._session(threads), perf_counter()
@@ -135,7 +135,7 @@ class OnnxEngine:
         self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
         return scores
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         """Read many, a few ahead of what is asked for."""
         pairs = iter(pairs)
         first = list(islice(pairs, 2))
@@ -145,7 +145,7 @@ class OnnxEngine:
             return
         session = self._session(1)  # each has a thread to itself
         with ThreadPoolExecutor(self.threads, "reading") as pool:
-            ahead: deque[Future[Scores]] = deque()
+            ahead: deque[Future[Logits]] = deque()
             try:
                 for pair in chain(first, pairs):
                     # looked up here: in its thread it would wait for the interpreter, and a processor with it
@@ -166,8 +166,8 @@ class OnnxEngine:
         rounds = found[3 if self.folder.recipe.network.no_answer else 2 :]
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
-    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors, threads: int = 1) -> Scores:
-        return Scores(*session.run(None, self._inputs(pair, known, threads)))
+    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors, threads: int = 1) -> Logits:
+        return Logits(*session.run(None, self._inputs(pair, known, threads)))
 
     def _inputs(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
         if self.added is not None:

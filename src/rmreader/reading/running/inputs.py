@@ -1,8 +1,6 @@
 """Words to input vectors, without torch: what the network is told about a word that does not depend on where it
 is, is computed once and kept, the character BiLSTM's states above all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any

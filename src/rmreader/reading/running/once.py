@@ -1,11 +1,9 @@
 """An engine that remembers what it has read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import tee
 
-from rmreader.reading.running.engines import Engine, Pair, Scores
+from rmreader.reading.running.engines import Engine, Logits, Pair
 
 
 class Once:
@@ -13,13 +11,13 @@ class Once:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.attend = engine, engine.attend
-        self.known: dict[tuple[str, str], Scores] = {}
+        self.known: dict[tuple[str, str], Logits] = {}
 
-    def read(self, pair: Pair) -> Scores:
+    def read(self, pair: Pair) -> Logits:
         """Read one question."""
         return next(self.read_many([pair], 1))
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Scores]:
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
         """Read many, in order; only those that are new are passed on."""
         ours, theirs = tee(((pair.question, pair.context), pair) for pair in pairs)
         passed = set(self.known)

@@ -1,8 +1,6 @@
 """ONNX models written straight to their wire format, so that a reader's graph is built from its weights when it is
 loaded: nothing derived to ship or to go stale, and no package for it but the one that runs it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
