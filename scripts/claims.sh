@@ -24,7 +24,7 @@ stage=("${squad[@]}" --at-once 12 --seeds 3 --minutes "$minutes")
 status=0
 case $part in
 table4)
-    study ablation small network.hidden=100 network.dropout=0.3 training.epochs=15 training.evaluate_every=15 \
+    study ablation small network.hidden=100 network.dropout=0.3 training.epochs=10 training.evaluate_every=10 \
         training.holdout=0 "${words[@]}" \
         --second training.schedule=anneal --second training.warmup=100 --second training.epochs=2 \
         --addsent "$data/adversarial/addsent.json.gz" --addonesent "$data/adversarial/addonesent.json.gz" \
