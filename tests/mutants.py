@@ -90,7 +90,7 @@ MISTAKES = [
     Mistake("text/pieces.py", "coded.ids[:MOST_PIECES] or [self._unknown]", "coded.ids[:MOST_PIECES]", PIECES),
     Mistake("text/pieces.py", "positions -= self.pad + 1", "positions -= 0", PIECES),
     Mistake("text/pieces.py", '_FOREIGN = ("auto_map", ', "_FOREIGN = (", CODE),
-    Mistake("text/windows.py", 'starts[begin] + room, side="right"', 'starts[begin] + room, side="left"', PIECES),
+    Mistake("text/windows.py", 'starts[begin] + room, side="right"', 'starts[begin] + room, side="left"', WINDOWS),
     Mistake("model/transformer.py", "if size > _MOST_WEIGHTS:", "if size < 0:", CODE),
     Mistake("model/elmo.py", "bias[:, cell : 2 * cell] += 1", "bias[:, cell : 2 * cell] += 0", "tests/model/test_elmo.py"),
     Mistake("model/elmo.py", "if array.nbytes > 200 * array.id.get_storage_size():", "if False:", ELMO),
