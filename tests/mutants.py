@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "mutants.jsonl"
-SECONDS = float(os.environ.get("RMREADER_MUTANT_SECONDS", "600"))
+SECONDS = int(os.environ.get("RMREADER_MUTANT_SECONDS", "300"))  # of a processor: a busy machine catches no mistake
 
 
 @dataclass(frozen=True)
@@ -165,13 +166,16 @@ def passes(copy: Path, tests: str) -> bool | None:
     more = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     more |= {"RMREADER_DATA": data} if Path(data).is_dir() else {}
     with subprocess.Popen(
-        words, cwd=copy, env=os.environ | more, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        words, cwd=copy, env=os.environ | more, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)),
     ) as process:  # fmt: skip
         try:
-            status = process.wait(SECONDS)
-        except subprocess.TimeoutExpired:
+            status = process.wait(10 * SECONDS)
+        except subprocess.TimeoutExpired:  # it waits for something
             os.killpg(process.pid, signal.SIGKILL)
             return None
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        return None
     if status not in (0, 1):  # no such test, or no test at all
         raise SystemExit(f"{tests}: pytest ended with status {status}; bring the list in {__file__} up to date")
     return status == 0
