@@ -136,7 +136,7 @@ def asked(data: Path, count: int, first: int) -> Iterator[tuple[str, list[int], 
 
 def ask(work: Path, model: str, collection: str, count: int, first: int) -> None:
     """One line of JSON per question, kept in a file; the table is of all there are."""
-    kept = work / f"{model}-{collection}.jsonl"
+    kept = work / f"{Path(model).name}-{collection}.jsonl"
     shelf, reader = Shelf.open(work / f"{collection}.rmindex"), Reader.load(model, threads=1)
     with kept.open("a", encoding="utf-8") as out:
         for file, places, question, paragraph, references in asked(DATA, count, first):

@@ -55,7 +55,7 @@ NO_UNIT = {
     "are",
 }
 NO_UNIT |= {"is", "as", "had", "has", "have", "who", "which", "that", "but", "when", "while", "after", "before", "per"}
-Row = tuple[str, str, str]
+Row = tuple[str, str, tuple[str, ...]]  # question, passage and references, the first of which is learned from
 
 
 def convention(articles: tuple[Article, ...]) -> list[Row]:
@@ -66,13 +66,13 @@ def convention(articles: tuple[Article, ...]) -> list[Row]:
             for answer in question.answers[:1]:
                 after = re.match(r" ([a-z]{3,})\b", paragraph.context[answer.start + len(answer.text) :])
                 if NUMBER.fullmatch(answer.text.lower()) and after is not None and after[1] not in NO_UNIT:
-                    rows.append((question.text, paragraph.context, answer.text + after[0]))
+                    rows.append((question.text, paragraph.context, (answer.text + after[0],)))
     return rows
 
 
 def write(path: Path, rows: list[Row]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("question", "passage", "answer"), *rows])
+        csv.writer(file).writerows([("question", "passage", "answer"), *((*row[:2], row[2][0]) for row in rows)])
     return path
 
 
@@ -87,7 +87,7 @@ def held_out(path: Path, reader: str) -> set[str]:
 
 def ordinary(articles: list[Article]) -> list[Row]:
     return [
-        (question.text, paragraph.context, question.answers[0].text)
+        (question.text, paragraph.context, tuple(answer.text for answer in question.answers))
         for article in articles
         for paragraph in article.paragraphs
         for question in paragraph.questions
@@ -105,7 +105,7 @@ def tuned(reader: str, rows: Path, out: Path, settings: list[str]) -> float:
 
 def scores(reader: str | Path, rows: list[Row]) -> NDArray[np.float64]:
     """Exact match and F1 of every row, in percent."""
-    asked = [asking.Row(str(number), *row[:2], (row[2],)) for number, row in enumerate(rows)]
+    asked = [asking.Row(str(number), *row) for number, row in enumerate(rows)]
     pairs = [(text_of(found), row.references) for row, found in Reader.load(reader).predict(asked, always=True)]
     return 100 * np.array([[exact_match(*pair), f1(*pair)] for pair in pairs]).mean(0)
 

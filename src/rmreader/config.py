@@ -92,6 +92,8 @@ class Training:
     """Passes over the training questions."""
     batch_size: Count = 48
     """Questions per step."""
+    parts: Count = 1
+    """Parts that a step's questions are read in, one after another, to save memory; torchrun's processes share them."""
     rate: Positive = 8e-4
     """Initial learning rate of Adam."""
     contextual_rate: NonNegative = 5e-5

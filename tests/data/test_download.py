@@ -117,6 +117,12 @@ def test_a_cut_connection_is_resumed_where_it_broke(server: Server, tmp_path: Pa
     assert server.asked == ["", "bytes=100000-", "bytes=200000-"]
 
 
+def test_a_connection_may_break_as_often_as_it_likes_while_something_arrives(server: Server, tmp_path: Path) -> None:
+    server.cut_after = 50_000
+    assert get(server.file(), tmp_path, attempts=2).read_bytes() == CONTENT
+    assert len(server.asked) == 6
+
+
 def test_a_later_call_goes_on_from_what_an_earlier_one_left(server: Server, tmp_path: Path) -> None:
     server.cut_after = 120_000
     with pytest.raises(UserError, match="kept"):

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from rmreader.errors import UserError
 from rmreader.learning.parallel import World
 from rmreader.learning.trainer import Run
 
@@ -113,6 +114,24 @@ def test_two_processes_are_equal_and_learn_what_one_does(tiny: Any, tmp_path: Pa
     print(f"{STEPS} steps: at most {max(distances.values()):.1e} from one process")
     assert max(distances.values()) <= 1e-6
     assert equal(first, load_file(tmp_path / "two" / "last" / "tensors.safetensors"))
+
+
+def test_one_process_that_reads_in_two_parts_ends_where_two_processes_do(tiny: Any, tmp_path: Path) -> None:
+    """In 32 bits and with dropout: a part's gradient and its random numbers do not depend on who computes it."""
+    settings = ("training.parts=2", "training.ema=0.99", f"training.epochs={STEPS / 6}", "training.evaluate_every=1000")
+    finished("support.ranks", tiny.folder, tmp_path / "one", *settings, together=False)
+    finished("support.ranks", tiny.folder, tmp_path / "two", *settings)
+    assert equal(learned(tmp_path / "one", 0), learned(tmp_path / "two", 0))
+    whole = ("training.parts=1", *settings[1:])
+    finished("support.ranks", tiny.folder, tmp_path / "whole", *whole, together=False)
+    assert not equal(learned(tmp_path / "one", 0), learned(tmp_path / "whole", 0))  # other masks
+
+
+def test_parts_that_the_processes_cannot_share_are_refused() -> None:
+    assert World(1, 2).parts(6) == [World(3, 6), World(4, 6), World(5, 6)]
+    assert World(1, 2).parts(1) == [World(1, 2)]
+    with pytest.raises(UserError, match=r"training\.parts=3: give a multiple of torchrun's 2 processes"):
+        World(0, 2).parts(3)
 
 
 @pytest.mark.parametrize("mode", ["frozen", "tuned"])

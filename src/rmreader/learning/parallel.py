@@ -48,6 +48,15 @@ class World:
             bounds = [int(begins[np.searchsorted(begins, bound)]) for bound in bounds]
         return index[bounds[0] : bounds[1]]
 
+    def parts(self, count: int) -> list[World]:
+        """This process's parts of a batch that has so many, one per process at least; each as the one process of as
+        many as there are parts that would have it to itself."""
+        count = max(count, self.size)
+        if count % self.size:
+            raise UserError(f"training.parts={count}: give a multiple of torchrun's {self.size} processes.")
+        each = count // self.size
+        return [World(self.rank * each + k, count) for k in range(each)]
+
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all processes, the same to the last bit in each; the tensor itself is changed."""
         if self.size > 1:

@@ -34,11 +34,9 @@ class Learner:
         recipe: Recipe,
         rewards: Rewards | None = None,
         groups: Tensor | None = None,
-        rank: int = 0,
     ) -> None:
-        """``groups``: with a shared normalisation, the number of each training question's group; ``rank``: which of
-        several processes this is, whose random numbers differ."""
-        self.recipe, self.rewards, self.groups, self.rank = recipe, rewards, groups, rank
+        """``groups``: with a shared normalisation, the number of each training question's group."""
+        self.recipe, self.rewards, self.groups = recipe, rewards, groups
         self.network = network.train()
         self.reinforced = recipe.training.objective != "ml"
         self.measures = BASIC + (REINFORCED if self.reinforced else ())
@@ -68,14 +66,15 @@ class Learner:
         """The network that is evaluated and kept: the moving average where there is one."""
         return self.network if self.average is None else self.average
 
-    def set_place(self, step: int, total: int, halvings: int, share: float = 1.0) -> None:
-        """Set the rates, the weight of the average, the random numbers and the share of the batch for a step."""
+    def set_place(self, step: int, total: int, halvings: int, share: float = 1.0, part: int = 0) -> None:
+        """Set the rates, the weight of the average, the random numbers and the share of the batch for a step, or for a
+        part of one: its random numbers are its own, whichever process has it."""
         training = self.recipe.training
         for group in self.optimizer.param_groups:
             group["lr"].fill_(rate_at(training, group["base"], step, total, halvings))
         self._average_weight.fill_(average_weight(training.ema, step))
         self._share.fill_(share)
-        torch.manual_seed(mix(training.seed, step, *([self.rank] if self.rank else [])))
+        torch.manual_seed(mix(training.seed, step, *([part] if part else [])))
 
     def step(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
         """Learn from a batch; returns the measures of the step, one float32 vector in the order of ``measures``.
@@ -85,8 +84,8 @@ class Learner:
         return self._change(self._backward(batch))
 
     def gradients(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
-        """The first half of a step that several processes take together: as one vector, to be summed over them, the
-        gradient of this one's part of the batch and its measures, all of them means, times its share of the whole."""
+        """The first half of a step in several parts: as one vector, to be summed over them, the gradient of a part of
+        the batch and its measures, all of them means, times its share of the whole."""
         measures = self._backward(batch)
         parts = [parameter.grad.flatten() for parameter in self._parameters if parameter.grad is not None]
         parts.append(torch.stack([measures[name].detach().float() for name in self._means]))

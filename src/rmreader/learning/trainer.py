@@ -32,7 +32,7 @@ from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.finish import answer_file, calibrate_best
 from rmreader.learning.log import Log, Show, live, read_log, rewind
 from rmreader.learning.outfolder import Stop, alone, stop_on_signals
-from rmreader.learning.parallel import join
+from rmreader.learning.parallel import ALONE, join
 from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, pick_device, prepare
 from rmreader.learning.step import Learner
@@ -126,8 +126,9 @@ class Run:
         self.setup, self.recipe, self.out, self.curve = setup, setup.recipe, setup.out, curve
         self.world = setup.world
         training = setup.recipe.training
+        self.parts = self.world.parts(training.parts)
         groups = None if setup.groups is None else torch.from_numpy(setup.groups).to(setup.device)
-        self.learner = Learner(setup.network, setup.recipe, setup.rewards, groups, self.world.rank)
+        self.learner = Learner(setup.network, setup.recipe, setup.rewards, groups)
         lengths = np.minimum(setup.train.encoded.context_lengths, training.max_context)
         full = len(lengths) >= training.batch_size
         self.buckets = Buckets(lengths, training.batch_size, training.seed, drop_last=full, groups=setup.groups)
@@ -173,10 +174,11 @@ class Run:
         return TrainResult(self.out / "best", False, self.state.step, self._best_f1(), None)
 
     def _learn(self, stop: Stop, show: Show) -> None:
-        state, step, world = self.state, self._step(), self.world
+        state, world = self.state, self.world
         asked: Stop | bool = stop
         upcoming, ahead = itertools.tee(self._upcoming())
-        batches = self.setup.train.batches(map(self._own, ahead))
+        batches = self.setup.train.batches(itertools.chain.from_iterable(map(self._own, ahead)))
+        step = self._step(batch for _, batch in batches)
         clock, since = time.monotonic(), state.step
         while not state.ended:
             if world.size > 1:  # all stop after the same step
@@ -189,10 +191,8 @@ class Run:
                 self._save()
             if asked or state.ended:
                 break
-            index, (_, batch) = next(upcoming), next(batches)
-            share = len(world.rows(index, self.setup.groups)) / len(index)
-            self.learner.set_place(state.step, self.total, state.selection.halvings, share)
-            self.waiting.append((state.step, index, step(batch)["measures"].clone()))
+            index = next(upcoming)
+            self.waiting.append((state.step, index, step(index)))
             state.step += 1
             if state.step % self.setup.read_every == 0:
                 self._read()
@@ -202,28 +202,39 @@ class Run:
                     self._show(show, done * self.recipe.training.batch_size / seconds)
         batches.close()
 
-    def _step(self) -> Callable[[Batch[Tensor]], dict[str, Tensor]]:
-        """The step as it runs on this device: replayed as captured graphs where it can be. Of several processes' step
-        that is the part up to the sum over them."""
-        learner, world = self.learner, self.world
-        act = learner.step if world.size == 1 else learner.gradients
+    def _step(self, batches: Iterator[Batch[Tensor]]) -> Callable[[NDArray[Any]], Tensor]:
+        """The step as it runs on this device, from questions to measures: replayed as captured graphs where it can be.
+        Of a step in parts that is each of them, up to their sum."""
+        learner, state, whole = self.learner, self.state, self.parts == [ALONE]
+        act = learner.step if whole else learner.gradients
 
-        def step(batch: Batch[Tensor]) -> dict[str, Tensor]:
+        def read(batch: Batch[Tensor]) -> dict[str, Tensor]:
             return act(self.setup.train.fill(batch))
 
-        captured: Callable[[Batch[Tensor]], dict[str, Tensor]] = step
+        captured: Callable[[Batch[Tensor]], dict[str, Tensor]] = read
         if self.setup.device.type == "cuda" and self.recipe.training.graphs:
             from rmreader.kernels.graphs import Graphed
 
-            captured = Graphed(step, lambda: list(learner.tensors().values()))
-        if world.size == 1:
-            return captured
-        return lambda batch: learner.update(world.sum(captured(batch)["vector"]))
+            captured = Graphed(read, lambda: list(learner.tensors().values()))
 
-    def _own(self, index: NDArray[Any]) -> NDArray[Any]:
-        """This process's part of a batch; where it has none, any row, which counts for nothing."""
-        rows = self.world.rows(index, self.setup.groups)
-        return rows if len(rows) else index[:1]
+        def step(index: NDArray[Any]) -> Tensor:
+            vector = torch.zeros((), device=self.setup.device)
+            for part in self.parts:
+                share = len(part.rows(index, self.setup.groups)) / len(index)
+                learner.set_place(state.step, self.total, state.selection.halvings, share, part.rank)
+                found = captured(next(batches))
+                if whole:
+                    return found["measures"].clone()
+                vector = vector + found["vector"]
+            return learner.update(self.world.sum(vector))["measures"]
+
+        return step
+
+    def _own(self, index: NDArray[Any]) -> list[NDArray[Any]]:
+        """This process's parts of a batch; where one has no rows, any row, which counts for nothing."""
+        return [
+            rows if len(rows) else index[:1] for rows in (part.rows(index, self.setup.groups) for part in self.parts)
+        ]
 
     def _upcoming(self) -> Iterator[NDArray[Any]]:
         """The batches from the present step on."""
