@@ -36,10 +36,11 @@ def address() -> Iterator[str]:
 def test_a_server_holds_what_a_file_holds(docs: Path, tmp_path: Path, small: Reader, address: str) -> None:
     file, server = Shelf.open(tmp_path / "i", small), Shelf.open(address, small)
     for shelf in (file, server):
-        assert shelf.add(docs).added == 5
-        (docs / "rivers.md").write_text((docs / "rivers.md").read_text() + "\nThe Rhine ends at Rotterdam.\n")
-    file.add(docs)
-    assert (server.add(docs).unchanged, server.index.size()) == (5, 5)
+        assert (shelf.add(docs).added, shelf.add(docs).unchanged) == (5, 5)
+    (docs / "rivers.md").write_text((docs / "rivers.md").read_text() + "\nThe Rhine ends at Rotterdam.\n")
+    for shelf in (file, server):
+        done = shelf.add(docs)
+        assert (done.changed, done.unchanged, shelf.index.size()) == (1, 4, 5)
     for question in ("Where does the Danube rise?", "Who is the mayor of Zürich?", "Where does the Rhine end?"):
         ours, theirs = file.ask(question)[0], server.ask(question)[0]
         assert (ours.text, ours.file, ours.start, ours.end) == (theirs.text, theirs.file, theirs.start, theirs.end)
