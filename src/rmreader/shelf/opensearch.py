@@ -12,19 +12,22 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from rmreader.errors import UserError
-from rmreader.shelf.index import ABOUT, Entry, Name, Passage, about, content_words, runs_of
+from rmreader.shelf.index import Entry, Name, Passage, about, content_words, runs_of
 from rmreader.shelf.places import Stretch
 
 _KEPT: dict[str, Any] = {"type": "keyword", "index": False, "doc_values": False}  # given back, not searched
-_WORDS: dict[str, Any] = {"type": "text", "analyzer": "english"}
+_FOUND: dict[str, Any] = {"type": "text", "index": False, "copy_to": "words"}  # searched as one, as ``ABOUT`` is 1
+_ANALYZER = {"tokenizer": "standard", "filter": ["lowercase", "asciifolding", "porter_stem"]}  # as the file's index
+_SETTINGS = {"analysis": {"analyzer": {"words": _ANALYZER}}}
 _NAME: dict[str, Any] = {"root": {"type": "keyword"}, "file": {"type": "keyword"}, "checksum": {"type": "keyword"}}
-_PASSAGE = _NAME | {"number": {"type": "integer"}, "page": {"type": "integer"}, "text": _WORDS, "about": _WORDS}
-_PASSAGE |= {"heading": _KEPT, "runs": _KEPT, "offsets": _KEPT}
+_PASSAGE = _NAME | {"number": {"type": "integer"}, "page": {"type": "integer"}, "text": _FOUND, "about": _FOUND}
+_PASSAGE |= {"words": {"type": "text", "analyzer": "words"}, "heading": _KEPT, "runs": _KEPT, "offsets": _KEPT}
 _DOCUMENT = _NAME | {"read": {"type": "boolean"}, "note": _KEPT}
 _WAIT = 60  # seconds for an answer
+_AT_ONCE = 10_000  # documents that one query names; a server takes 65,536 terms
 
 
 class OpenSearchIndex:
@@ -34,26 +37,26 @@ class OpenSearchIndex:
         from opensearchpy import OpenSearch
 
         parts = urlsplit(address)
-        self.address, self.name = address, parts.path.strip("/")
+        self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # a password is not for messages
+        self.name = parts.path.strip("/")
         if not self.name or "/" in self.name or self.name != self.name.lower():
-            raise UserError(f"{address}: give an index as http://HOST:9200/NAME, NAME in small letters.")
+            raise UserError(f"{self.address}: give an index as http://HOST:9200/NAME, NAME in small letters.")
         self.documents = f"{self.name}-documents"
-        login = (parts.username, parts.password) if parts.username else None
+        login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
         where = {"host": parts.hostname or "localhost", "port": parts.port or 9200}
         self.client = OpenSearch([where], http_auth=login, use_ssl=parts.scheme == "https", timeout=_WAIT)
 
     def search(self, question: str, count: int) -> list[Passage]:
-        """By BM25 of the words that carry meaning, in the text or, for less, in the headings and the file's name."""
-        words = " ".join(content_words(question))
-        match = [{"match": {"text": words}}, {"match": {"about": {"query": words, "boost": ABOUT}}}]
+        """By BM25 of the words that carry meaning, in the text, the headings and the file's name."""
+        match = {"match": {"words": " ".join(content_words(question))}}
         with self._sound():
-            found = self.client.search(index=self.name, body={"query": {"bool": {"should": match}}, "size": count})
+            found = self.client.search(index=self.name, body={"query": match, "size": count})
             return [_passage(hit) for hit in found["hits"]["hits"]]
 
     def document(self, root: str, file: str) -> list[Passage]:
         """All passages of one document, in order."""
         with self._sound():
-            hits = sorted(self._scan(self.name, _one((root, file))), key=lambda hit: int(hit["_source"]["number"]))
+            hits = sorted(self._scan(self.name, _these([(root, file)])), key=lambda hit: int(hit["_source"]["number"]))
             return [_passage(hit) for hit in hits]
 
     def around(self, id: str, count: int) -> list[Passage]:
@@ -71,7 +74,9 @@ class OpenSearchIndex:
         with self._sound():
             for name, fields in ((self.name, _PASSAGE), (self.documents, _DOCUMENT)):
                 if not self.client.indices.exists(index=name):
-                    self.client.indices.create(index=name, body={"mappings": {"properties": fields}})
+                    made = {"settings": _SETTINGS, "mappings": {"properties": fields}}
+                    self.client.indices.create(index=name, body=made)
+            self.client.indices.refresh(index=f"{self.name},{self.documents}")  # shows what a killed run has written
             rows = (hit["_source"] for hit in self._scan(self.documents, {"term": {"root": root}}))
             return {row["file"]: (row["checksum"], row["note"]) for row in rows}
 
@@ -79,11 +84,12 @@ class OpenSearchIndex:
         """Put documents in, each in the place of what was there by its name, and take the ``gone`` out."""
         from opensearchpy.helpers import bulk
 
+        names = [*gone, *(entry.name for entry in entries)]
         with self._sound():
-            names = [*gone, *(entry.name for entry in entries)]
-            for index in (self.documents, self.name):
-                away = {"query": {"bool": {"should": [_one(name) for name in names]}}}
-                self.client.delete_by_query(index=index, body=away, refresh=True, conflicts="proceed")
+            for begin in range(0, len(names), _AT_ONCE):
+                away = {"query": _these(names[begin : begin + _AT_ONCE])}
+                for index in (self.documents, self.name):
+                    self.client.delete_by_query(index=index, body=away, refresh=True, conflicts="proceed")
             bulk(self.client, (row for entry in entries for row in self._rows(entry)), refresh=True)
             bulk(self.client, map(self._record, entries), refresh=True)
 
@@ -134,8 +140,13 @@ def _passage(hit: dict[str, Any]) -> Passage:
     return Passage(hit["_id"], row["root"], row["file"], stretch, row["offsets"], float(hit.get("_score") or 0.0))
 
 
-def _one(name: Name) -> dict[str, Any]:
-    return {"bool": {"filter": [{"term": {"root": name[0]}}, {"term": {"file": name[1]}}]}}
+def _these(names: Sequence[Name]) -> dict[str, Any]:
+    """What is of these documents: a clause per folder, not per document, as a server takes 1,024 of them."""
+    folders = {root: [file for at, file in names if at == root] for root in {root for root, _ in names}}
+    clauses = [
+        {"bool": {"filter": [{"term": {"root": root}}, {"terms": {"file": files}}]}} for root, files in folders.items()
+    ]
+    return {"bool": {"should": clauses}}
 
 
 def _key(name: Name) -> str:
