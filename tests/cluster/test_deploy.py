@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ import yaml
 from rmreader.cli import app
 from rmreader.version import __version__
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
 CONTAINER = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
 
 
@@ -121,12 +125,52 @@ def test_the_image_is_small_without_root_and_has_a_health_check() -> None:
     assert re.fullmatch(r"python:3\.\d+-slim-\w+", images.pop())
     assert json.loads(of["ENTRYPOINT"]) == ["rmreader"]
     parses(*json.loads(of["CMD"]))
-    check: Callable[..., Any] = compile
-    check(json.loads(of["HEALTHCHECK"].partition("CMD ")[2])[2], "health", "exec")
     for word, rest in found:
         if word == "RUN":
             assert "--no-cache-dir" in rest or "rm -rf /var/lib/apt/lists" in rest
             assert shlex.split(rest)
         if word == "COPY" and "--from" not in rest:
             *sources, _ = rest.split()
-            assert all((DEPLOY.parent / source).exists() for source in sources)
+            assert all((ROOT / source).exists() for source in sources)
+
+
+def test_the_health_check_is_of_the_server() -> None:
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    python, *rest = json.loads(dict(instructions())["HEALTHCHECK"].partition("CMD ")[2])
+    assert python == "python"
+    serve = [sys.executable, "-m", "rmreader", "serve", "--port", "0"]
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        url = next(json.loads(line)["url"] for line in server.stderr if '"serving"' in line)
+        check = [sys.executable, *(word.replace("http://127.0.0.1:8000", url) for word in rest)]
+        assert check[1:] != rest
+        healthy = subprocess.run(check, check=False, capture_output=True).returncode
+        server.terminate()
+        assert (healthy, server.wait(timeout=60)) == (0, 0)
+    assert subprocess.run(check, check=False, capture_output=True).returncode == 1
+
+
+def test_the_build_sees_what_it_copies_and_no_more() -> None:
+    """The ignore file: the last pattern that fits decides, as builders have it."""
+    patterns = (DEPLOY / "Containerfile.dockerignore").read_text(encoding="utf-8").split()
+
+    def seen(path: str) -> bool:
+        above = [path, *(parent.as_posix() for parent in Path(path).parents)][:-1]
+        fits = [
+            one.startswith("!")
+            for one in patterns
+            for pattern in [one.removeprefix("!")]
+            if any(fnmatch(f"/{at}" if pattern.startswith("**") else at, pattern) for at in above)
+        ]
+        return not fits or fits[-1]
+
+    copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY" and "--from" not in rest]
+    names = {name for words in copied for name in words}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert names >= {"pyproject.toml", "setup.py", "src", project["readme"], *project["license-files"]}
+    assert all(map(seen, names))
+    made = {".so", ".pyc"}
+    files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and ".egg-info" not in str(path)]
+    assert {path.suffix for path in files} >= {".py", ".c", ".safetensors", ".yaml", ".html"}
+    assert all(seen(path.relative_to(ROOT).as_posix()) == (path.suffix not in made) for path in files)
+    assert not any(map(seen, (".git/config", ".venv/bin/python", "tests/conftest.py", "deploy/serve.yaml", "src/a.so")))
