@@ -19,6 +19,7 @@ from rmreader.learning.evaluate import evaluate
 from rmreader.learning.kept import read
 from rmreader.learning.log import curve, finished
 from rmreader.learning.members import Member, train_members
+from rmreader.learning.outfolder import flat
 from rmreader.learning.runs import Job, claim, train_all
 from rmreader.learning.trainer import train
 from rmreader.scoring.groups import unpack
@@ -256,6 +257,21 @@ def test_what_another_machine_trained_is_not_trained_again(
     assert done.exit_code == 0, done.output
     made = sorted(str(Path(folder).relative_to(elsewhere)) for folder in stamps(Path(elsewhere)))
     assert made == ["ml/full-seed-1", "second/scst-full-seed-1"]  # and what it starts from
+
+
+def test_a_setting_that_comes_later_leaves_kept_lines_comparable(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = load_recipe("small", [])
+
+    def setting(own: int) -> str:
+        later = {True: {"training.later": own}, False: {"training.later": 1}}  # the recipe's, and the default
+        monkeypatch.setattr("rmreader.learning.runs.flat", lambda one: flat(one) | later[one == recipe])
+        return str(claim(Job(tiny.train, tiny.dev, tmp_path / str(own)), "ablation", {"ml": recipe}).about["setting"])
+
+    before = claim(Job(tiny.train, tiny.dev, tmp_path / "before"), "ablation", {"ml": recipe}).about["setting"]
+    assert setting(1) == before
+    assert setting(2) != before
 
 
 def test_a_study_stops_in_time_and_says_what_is_left(tiny: Any, recipe_file: Path, tmp_path: Path) -> None:

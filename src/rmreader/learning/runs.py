@@ -74,7 +74,10 @@ def claim(job: Job, study: str, stages: Mapping[str, Recipe], **more: str) -> Jo
     for path, recipe in recipes.items():
         path.parent.mkdir(exist_ok=True)
         save_recipe(recipe, path)
-    shared = json.dumps([about, *({**flat(one), "training.init": ""} for one in stages.values())], sort_keys=True)
+    usual, own = flat(Recipe()), [flat(one) | {"training.init": ""} for one in stages.values()]
+    # a setting that the project gets later is at its default in all that is kept: defaults are not part of the hash
+    chosen = [{key: value for key, value in one.items() if value != usual[key]} for one in own]
+    shared = json.dumps([about, *chosen], sort_keys=True)
     data = {name: f"{one.name} {about[name][:10]}" for name, one in (("train", job.train), ("dev", job.dev))}
     if job.keep is not None:
         line = {"kind": "questions", "study": "questions", "row": data["dev"], **groups_of(read_squad(job.dev))}
