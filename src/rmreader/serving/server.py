@@ -46,6 +46,13 @@ class HttpServer(uvicorn.Server):
         host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
         event("serving", url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the door and wait for what was accepted; a connection that outlasts even that is cut off."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which the loop lets go of them: what is open when it closes is never closed
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """SIGTERM, SIGHUP or Ctrl-C: a word to the loop and no more, for it may come in the middle of anything."""
         asyncio.get_event_loop().call_soon_threadsafe(self._drain, sig)
