@@ -30,8 +30,8 @@ from rmreader.readers.card import card
 from rmreader.readers.folder import MANIFEST, RECIPE, open_folder, update
 from rmreader.reading.answering.calibrate import calibrate, questions_of
 from rmreader.reading.files import export
+from rmreader.version import commit
 
-ROOT = Path(__file__).resolve().parent.parent
 NAMES = {"dev-v1.1": "SQuAD 1.1 dev", "addsent": "AddSent", "addonesent": "AddOneSent"}
 
 
@@ -100,13 +100,6 @@ def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> 
     (folder / CARD).write_text(card(args.out.name, reader.recipe, about, count), encoding="utf-8")
     update(folder, **about)
     open_folder(folder)
-
-
-def commit() -> str:
-    """The commit of the code that ships it."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    found = subprocess.run(words, capture_output=True, text=True)
-    return found.stdout.strip() or "unknown"
 
 
 def main() -> None:
