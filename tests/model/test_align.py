@@ -151,7 +151,7 @@ def test_readers_of_either_kind_are_read_without_torch_as_with_it(align: str, tm
     reader = Reader.load(tmp_path / "best")
     question, passage = "Who made a bridge?", "In Oslo, Ada made a bridge. It was red."
     pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
-    here, there = reader.engine.read(pair), TorchEngine(reader.folder, lexicon, "cpu").read(pair)
+    here, there = reader.engine.read(pair), TorchEngine(reader.folder, "cpu").read(pair)
     for ours, theirs in ((here.start, there.start), (here.end, there.end)):
         np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=1e-3)  # logits, each up to a constant
     E, B = reader.engine.attend(pair)[0]

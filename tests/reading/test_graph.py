@@ -18,7 +18,6 @@ from rmreader.reading.answering.decode import log_softmax
 from rmreader.reading.running.engines import OnnxEngine, Pace, Pair
 from rmreader.reading.running.graph import quantise, reader_graph
 from rmreader.reading.running.inputs import character_graph
-from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 
 TEXTS = [
@@ -46,8 +45,8 @@ def pair(question: str, passage: str) -> Pair:
 
 
 def engines(folder: Path, precision: str = "float") -> tuple[OnnxEngine, TorchEngine]:
-    opened, lexicon = open_folder(folder), Lexicon.load(folder)
-    return OnnxEngine(opened, lexicon, precision, 1), TorchEngine(opened, lexicon)
+    opened = open_folder(folder)
+    return OnnxEngine(opened, precision, 1), TorchEngine(opened)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

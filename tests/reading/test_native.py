@@ -21,7 +21,6 @@ from rmreader.reading.running import native
 from rmreader.reading.running.engines import Logits, OnnxEngine, Pair
 from rmreader.reading.running.graph import packed
 from rmreader.reading.running.onnxfile import Graph
-from rmreader.text.lexicon import Lexicon
 
 Array = NDArray[Any]
 Floats = NDArray[np.floating[Any]]
@@ -308,7 +307,7 @@ def test_processors_agree_to_the_last_bit(m: int, p: int, w: int, width: int, ow
 
 
 def engine(folder: Any, threads: int = 1) -> OnnxEngine:
-    return OnnxEngine(open_folder(folder), Lexicon.load(folder), "int8", threads)
+    return OnnxEngine(open_folder(folder), "int8", threads)
 
 
 def pairs() -> list[Pair]:

@@ -20,11 +20,10 @@ from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squa
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import predict
 from rmreader.readers.folder import update
-from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.ensemble import Ensemble, Once
 from rmreader.reading.answering.evaluate import best_answers as answers
 from rmreader.reading.answering.evaluate import evaluate
 from rmreader.reading.running.engines import Pair
-from rmreader.reading.running.once import Once
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
 from rmreader.studies.readers import load, predictions

@@ -36,7 +36,7 @@ def divergences(
     readers: Sequence[Folder], pairs: Sequence[Pair], device: str | None, batch_size: int = 32
 ) -> dict[str, NDArray[np.float64]]:
     """By row of the table, the value of every reader on every question [readers, questions]."""
-    engines = [TorchEngine(folder, folder.lexicon, str(pick_device(device))) for folder in readers]
+    engines = [TorchEngine(folder, str(pick_device(device))) for folder in readers]
     found, begin = defaultdict[str, list[list[float]]](list), 0
     with progress("attention", total=len(pairs), unit="questions") as advance:
         while begin < len(pairs):

@@ -15,7 +15,6 @@ from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
 from rmreader.reading.running.engines import Logits, Pair, Rounds
-from rmreader.text.lexicon import Lexicon
 
 Floats = NDArray[np.float32]
 _AHEAD = 8  # batches that are sorted by length before they are read
@@ -24,10 +23,9 @@ _AHEAD = 8  # batches that are sorted by length before they are read
 class TorchEngine:
     """The network itself, on batches of questions of about the same length."""
 
-    def __init__(self, folder: Folder, lexicon: Lexicon, device: str | None = None) -> None:
-        self.lexicon = lexicon
+    def __init__(self, folder: Folder, device: str | None = None) -> None:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.network, _, recipe = load_network(folder, self.device)
+        self.network, self.lexicon, recipe = load_network(folder, self.device)
         self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
 
     def read(self, pair: Pair) -> Logits:

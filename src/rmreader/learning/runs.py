@@ -161,7 +161,7 @@ def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
         dataset = read_squad(path)
         if not answered.is_file():
             opened = open_folder(folder / "best")
-            reader = Reader(opened, TorchEngine(opened, opened.lexicon, str(pick_device(job.device))))
+            reader = Reader(opened, TorchEngine(opened, str(pick_device(job.device))))
             found = best_answers(reader, dataset)
             write_whole(answered, json.dumps({id: one.text if one else "" for id, one in found.items()}).encode())
         texts = read_predictions(answered)

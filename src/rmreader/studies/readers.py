@@ -8,10 +8,9 @@ from pathlib import Path
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.errors import UserError
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
-from rmreader.reading.answering.ensemble import Ensemble
+from rmreader.reading.answering.ensemble import Ensemble, Once
 from rmreader.reading.answering.evaluate import best_answers
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.once import Once
 
 
 def reader_folder(name_or_path: str | Path) -> Path:
@@ -30,7 +29,7 @@ def load(model: str | Path, device: str | None = None) -> Reader:
         from rmreader.learning.setup import pick_device
 
         on, opened = str(pick_device(device)), [open_folder(folder) for folder in folders]
-        readers = [Reader(one, TorchEngine(one, one.lexicon, on)) for one in opened]
+        readers = [Reader(one, TorchEngine(one, on)) for one in opened]
     return readers[0] if len(readers) == 1 else Ensemble(readers)
 
 

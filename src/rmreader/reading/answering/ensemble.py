@@ -66,6 +66,30 @@ class EnsembleEngine:
         ]
 
 
+class Once:
+    """An engine that remembers: after its reader was asked alone, the ensemble it is in reads nothing a second time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.attend = engine, engine.attend
+        self.known: dict[tuple[str, str], Logits] = {}
+
+    def read(self, pair: Pair) -> Logits:
+        """Read one question."""
+        return next(self.read_many([pair], 1))
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+        """Read many, in order; only those that are new are passed on."""
+        ours, theirs = tee(((pair.question, pair.context), pair) for pair in pairs)
+        passed = set(self.known)
+        # `add` gives None, so that a pair is passed on where it is new, and marked as passed
+        new = (pair for key, pair in theirs if key not in passed and not passed.add(key))  # type: ignore[func-returns-value]
+        fresh = self.engine.read_many(new, batch_size)
+        for key, _ in ours:
+            if key not in self.known:
+                self.known[key] = next(fresh)
+            yield self.known[key]
+
+
 def _join(scores: Sequence[Logits]) -> Logits:
     """The mean of the members' p₁, of their p₂, and of p(none) of those that have it."""
     start, end = _mean([one.start for one in scores]), _mean([one.end for one in scores])

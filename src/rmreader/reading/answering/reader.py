@@ -74,7 +74,7 @@ class Reader:
 
             return Ensemble.of(names, **options)
         folder = open_folder(names[0])
-        running = make_engine(folder, folder.lexicon, engine, precision, threads)
+        running = make_engine(folder, engine, precision, threads)
         reader = cls(folder, running, window, max_length)
         shipped = folder.path.resolve().parent == SHIPPED  # which another machine has elsewhere
         reader.loaded = (folder.path.name if shipped else folder.path.resolve(), options)

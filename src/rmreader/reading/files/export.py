@@ -135,14 +135,13 @@ def _extra_feeds(pair: Pair, extras: AddedInputs) -> dict[str, NDArray[Any]] | N
 def check(folder: Folder, model: bytes, extras: AddedInputs | None = None) -> float:
     """The largest difference of any log-probability or attention logit between a graph and what the reader computes,
     refused where it is above ``TOLERANCE``."""
-    lexicon = folder.lexicon
-    plain, exported = OnnxEngine(folder, lexicon, "float", 1), session(model)
+    plain, exported = OnnxEngine(folder, "float", 1), session(model)
     wanted = {value.name for value in exported.get_inputs()}
     worst = 0.0
     for question, passage in _SAMPLES:
         pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
         distinct = {word: row for row, word in enumerate(dict.fromkeys([*pair.question_words, *pair.context_words]), 1)}
-        table = dataclasses.asdict(lexicon.look_up(list(distinct)))
+        table = dataclasses.asdict(folder.lexicon.look_up(list(distinct)))
         texts = {"question": pair.question_words, "context": pair.context_words}
         feeds = table | {name: np.array([distinct[w] for w in words], np.int32) for name, words in texts.items()}
         if (more := _extra_feeds(pair, extras) if extras is not None else {}) is None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from rmreader.cores import MOST_THREADS, cores
 from rmreader.errors import UserError
 from rmreader.readers.folder import Folder
-from rmreader.text.lexicon import Lexicon
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -93,7 +92,7 @@ class Pace:
 class OnnxEngine:
     """One question at a time in the graph of ``graph.py``; many of them side by side in threads."""
 
-    def __init__(self, folder: Folder, lexicon: Lexicon, precision: str, threads: int) -> None:
+    def __init__(self, folder: Folder, precision: str, threads: int) -> None:
         self.folder, self.precision, self.threads = folder, precision, threads
         self._pace, self._sessions = Pace(), dict[int, "ort.InferenceSession"]()
         from rmreader.reading.running import native
@@ -107,7 +106,7 @@ class OnnxEngine:
                 from rmreader.reading.running.added_inputs import AddedInputs
 
                 self.added = AddedInputs(folder, weights, int8)
-            self.words: WordInputs = WordInputs(lexicon, weights, recipe.inputs)
+            self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
             self._model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
         except (KeyError, ValueError, TypeError, ArithmeticError) as error:
             why = " ".join(str(error).split())
@@ -176,11 +175,7 @@ class OnnxEngine:
 
 
 def make_engine(
-    folder: Folder,
-    lexicon: Lexicon,
-    engine: str | None = None,
-    precision: str | None = None,
-    threads: int | None = None,
+    folder: Folder, engine: str | None = None, precision: str | None = None, threads: int | None = None
 ) -> Engine:
     """The engine a reader needs: ONNX Runtime, but torch for what that cannot run."""
     obstacle = None
@@ -189,19 +184,19 @@ def make_engine(
 
         obstacle = why_torch(folder)
     if engine == "torch" or (engine is None and obstacle is not None):
-        return _plugged(folder, lexicon, obstacle)
+        return _plugged(folder, obstacle)
     if obstacle is not None:
         raise UserError(f"{folder.path}: a reader with {obstacle} runs in torch alone.")
-    return OnnxEngine(folder, lexicon, precision or folder.precision, threads or min(cores(), MOST_THREADS))
+    return OnnxEngine(folder, precision or folder.precision, threads or min(cores(), MOST_THREADS))
 
 
-def _plugged(folder: Folder, lexicon: Lexicon, obstacle: str | None) -> Engine:
+def _plugged(folder: Folder, obstacle: str | None) -> Engine:
     """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room after this one."""
     from importlib.metadata import entry_points
 
     try:
         found = next(iter(entry_points(group="rmreader.engines", name="torch")))
-        engine: Engine = found.load()(folder, lexicon)
+        engine: Engine = found.load()(folder)
     except (ImportError, StopIteration):  # no torch, or rmreader itself is not installed
         why = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
         raise UserError(f"{folder.path}: {why} needs torch; pip install 'rmreader[train]'.") from None
