@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from rmreader.config import Recipe
 from rmreader.errors import UserError
 from rmreader.kernels.products import SHARE, ShareError
 from rmreader.learning.log import read_log
+from rmreader.learning.outfolder import on_signals
 
 _CONSOLE = "console.log"
 _RETRIES = 5  # of a member whose machine in a cluster is lost
@@ -113,7 +113,7 @@ def train_members(
     words = [str(recipe_name), *options]
     many = min(at_once or len(members), len(members)) >= _MANY
     place = _cluster(on, "cpu" in options, share or 100) if on else _here(share or (_SHARE if many else 100))
-    with place as begin, _terminated_like_interrupted(), _view(recipe, members, out) as show:
+    with place as begin, on_signals(_interrupt, "SIGTERM", "SIGHUP"), _view(recipe, members, out) as show:
         try:
             while True:
                 while (not at_once or len(running) < at_once) and (member := _ready(waiting, running, done)):
@@ -256,23 +256,9 @@ def last_scores(out: Path) -> dict[str, dict[str, float]]:
     return {}
 
 
-@contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Within, SIGTERM and a terminal that closes do what Ctrl-C does: stop the members too, each in its own session."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _interrupt(number: int, frame: Any) -> None:
+    """SIGTERM and a terminal that closes do what Ctrl-C does: stop the members too, each in its own session."""
+    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

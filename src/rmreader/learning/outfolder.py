@@ -7,7 +7,7 @@ reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were ski
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -151,12 +151,18 @@ def stop_on_signals() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    if threading.current_thread() is not threading.main_thread():
+    with on_signals(ask, "SIGINT", "SIGTERM"):
         yield stop
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+@contextmanager
+def on_signals(handler: Callable[[int, FrameType | None], None], *names: str) -> Iterator[None]:
+    """Within, these signals, where the system has them, are handled so; in the main thread alone, as Python does."""
+    main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in names if main and hasattr(signal, name)]
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
-        yield stop
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)

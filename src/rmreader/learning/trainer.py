@@ -171,7 +171,7 @@ class Run:
             torch.use_deterministic_algorithms(before)
             self.log.close()
         say(f"{self.out}: stopped after step {self.state.step} of {self.total}; add --resume to go on.")
-        return TrainResult(self.out / "best", False, self.state.step, self._best_f1(), None)
+        return self._result(finished=False)
 
     def _learn(self, stop: Stop, show: Show) -> None:
         state, world = self.state, self.world
@@ -285,18 +285,19 @@ class Run:
     def _show(self, show: Show, speed: float) -> None:
         """A line for the log and for the person watching, on the steps since the last one."""
         state = self.state
-        rate = rate_at(
-            self.recipe.training, self.recipe.training.rate, state.step - 1, self.total, state.selection.halvings
-        )
         count, sums = state.unlogged, state.unlogged_sums
         measures = {name: sums[name] / count if count else float("nan") for name in self.learner.measures}
         state.unlogged, state.unlogged_sums = 0, {}
-        self.log.write(
-            "train", state.step, epoch=state.step / self.per_epoch, rate=rate, questions_per_second=speed, **measures
-        )
+        self.log.write("train", state.step, **self._place(), questions_per_second=speed, **measures)
         scores = "".join(f" · {name} F1 {score['f1']:.2f}" for name, score in state.selected.items())
         self.shown = f"loss {measures['loss']:.3f} · {speed:.0f} questions/s{scores}"
         show(state.step, self.shown)
+
+    def _place(self) -> dict[str, float]:
+        """Where the run is, for its log."""
+        training, state = self.recipe.training, self.state
+        rate = rate_at(training, training.rate, state.step - 1, self.total, state.selection.halvings)
+        return {"epoch": state.step / self.per_epoch, "rate": rate}
 
     def _evaluate(self) -> None:
         """Score the kept weights on the held-out articles, decide by it, and log what was learned since last time."""
@@ -315,9 +316,8 @@ class Run:
             scores["dev"] = self._score(self.setup.dev)
         state.evaluated = state.step
         means = {name: total / max(1, state.counted) for name, total in state.sums.items() if name != "bad"}
-        rate = rate_at(training, training.rate, state.step - 1, self.total, state.selection.halvings)
-        about = {"epoch": state.step / self.per_epoch, "halvings": state.selection.halvings, "bad_steps": state.bad}
-        self.log.write("evaluation", state.step, **about, rate=rate, **means, **self.learner.facts(), scores=scores)
+        about = {**self._place(), "halvings": state.selection.halvings, "bad_steps": state.bad}
+        self.log.write("evaluation", state.step, **about, **means, **self.learner.facts(), scores=scores)
         state.counted, state.sums = 0, {}
         if improved:
             state.selected = scores
@@ -370,7 +370,7 @@ class Run:
         """Report what was kept, from the files themselves, on dev."""
         dev, scores = None, self.state.selected
         if not self.world.leads:
-            return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), None)
+            return self._result()
         if self.setup.dev is not None:
             network, _, _ = readerfolder.load_network(self.out / "best", self.setup.device)
             about = read_manifest(self.out / "best" / MANIFEST)
@@ -384,7 +384,8 @@ class Run:
         ends = [event["scores"] for event in read_log(self.out / "log.jsonl") if event["event"] == "end"]
         if scores not in ends[-1:]:
             self.log.write("end", self.state.step, scores=scores)
-        return TrainResult(self.out / "best", True, self.state.step, self._best_f1(), dev)
+        return self._result(dev)
 
-    def _best_f1(self) -> float | None:
-        return self.state.selection.best if self.state.selection.best >= 0 else None
+    def _result(self, dev: Scores | None = None, finished: bool = True) -> TrainResult:
+        best = self.state.selection.best
+        return TrainResult(self.out / "best", finished, self.state.step, best if best >= 0 else None, dev)
