@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from rmreader.text.words import Words
 
+T = TypeVar("T")
 A = TypeVar("A")  # np.ndarray here, torch.Tensor from kernels/ on
 B = TypeVar("B")
 
@@ -57,3 +58,10 @@ class Batch(Generic[A]):
             kept = value is None or isinstance(value, int)
             fields[name] = value if kept else value.map(change) if isinstance(value, Words) else change(value)
         return Batch(**fields)
+
+
+def given(value: T | None) -> T:
+    """What a batch must have for what is to be done with it."""
+    if value is None:
+        raise ValueError("words, answers, tags, contextual layers or pieces are needed here, and the batch has none")
+    return value

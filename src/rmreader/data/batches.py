@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, given
 from rmreader.data.encoded import Encoded
 from rmreader.text.words import Words
 
@@ -168,8 +168,7 @@ def assemble_rows(
 
 def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
     """The batch with its words themselves in place of their rows, for arrays and tensors alike."""
-    assert batch.word_rows is not None
-    words = table.take(batch.word_rows)
+    words = table.take(given(batch.word_rows))
     characters = words.characters[:, : batch.word_characters]  # as wide as the longest of them needs
     return replace(batch, words=replace(words, characters=characters), word_rows=None)
 

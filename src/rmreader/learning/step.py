@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.config import Recipe
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, given
 from rmreader.learning import objectives
 from rmreader.learning.objectives import Span
 from rmreader.learning.rewards import Rewards
@@ -124,19 +124,16 @@ class Learner:
         return {"measures": torch.stack([measures[name].detach().float() for name in self.measures])}
 
     def _loss(self, batch: Batch[Tensor], pointers: Pointers) -> tuple[Tensor, dict[str, Tensor]]:
-        assert batch.start is not None
-        assert batch.end is not None
         training, log_p1, log_p2 = self.recipe.training, _full(pointers.log_p1), _full(pointers.log_p2)
-        ml = objectives.ml_loss(log_p1, log_p2, batch.start, batch.end)
+        start = given(batch.start)
+        ml = objectives.ml_loss(log_p1, log_p2, start, given(batch.end))
         measures = {"ml": ml, "entropy_start": _entropy(log_p1), "entropy_end": _entropy(log_p2)}
         if pointers.no_answer is not None:
-            measures["no_answer"] = objectives.no_answer_loss(_full(pointers.no_answer), batch.start)
+            measures["no_answer"] = objectives.no_answer_loss(_full(pointers.no_answer), start)
             ml = ml + training.no_answer_weight * measures["no_answer"]
         if self.groups is not None:
-            assert batch.index is not None
-            assert pointers.log_total is not None
-            group = self.groups[batch.index]
-            measures["shared_norm"] = objectives.shared_norm_loss(_full(pointers.log_total), group, batch.start)
+            group, log_total = self.groups[given(batch.index)], _full(given(pointers.log_total))
+            measures["shared_norm"] = objectives.shared_norm_loss(log_total, group, start)
             ml = ml + measures["shared_norm"]
         if training.teacher:
             measures["teacher"] = self._teach(batch, pointers)
@@ -150,14 +147,11 @@ class Learner:
 
     def _teach(self, batch: Batch[Tensor], pointers: Pointers) -> Tensor:
         """How far the student is from its teacher, in the same terms as from the references."""
-        assert batch.start is not None
-        assert batch.taught_start is not None
-        assert batch.taught_end is not None
-        training, answered = self.recipe.training, batch.start >= 0
+        training, answered = self.recipe.training, given(batch.start) >= 0
         context = true_steps(batch.context_lengths, batch.context.shape[1])
         loss = torch.zeros((), device=self._device)
         for own, taught in ((pointers.log_p1, batch.taught_start), (pointers.log_p2, batch.taught_end)):
-            parts = _full(own), taught.float(), context, answered
+            parts = _full(own), given(taught).float(), context, answered
             loss = loss + objectives.teacher_loss(*parts, training.teacher_temperature)
         if pointers.no_answer is not None and batch.taught_no_answer is not None:
             taught_odds = batch.taught_no_answer.float()
@@ -167,8 +161,6 @@ class Learner:
 
     def _reinforce(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. 9 or 10 on one sample a question."""
-        assert batch.start is not None
-        assert batch.end is not None
         training = self.recipe.training
         sample, greedy = self._sample(batch, log_p1.detach(), log_p2.detach())
         reward_sample, reward_greedy = self._rewards(batch, sample, greedy)
@@ -183,7 +175,7 @@ class Learner:
             "reward_sample": reward_sample.mean(),
             "reward_greedy": reward_greedy.mean(),
             "sample_better": (reward_sample > reward_greedy).float().mean(),
-            "suppressed": objectives.suppressed(reinforced, batch.start, batch.end),
+            "suppressed": objectives.suppressed(reinforced, given(batch.start), given(batch.end)),
         }
 
     def _sample(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Span, Span]:
@@ -197,12 +189,9 @@ class Learner:
 
     def _rewards(self, batch: Batch[Tensor], sample: Span, greedy: Span) -> tuple[Tensor, Tensor]:
         """R(Aˢ) and R(Â), looked up together."""
-        assert self.rewards is not None
-        assert batch.index is not None
-        assert batch.offset is not None
-        question, offset = batch.index.repeat(2), batch.offset.repeat(2)
+        question, offset = given(batch.index).repeat(2), given(batch.offset).repeat(2)
         start, end = torch.cat([sample.start, greedy.start]), torch.cat([sample.end, greedy.end])
-        reward_sample, reward_greedy = self.rewards.f1(question, start + offset, end + offset).chunk(2)
+        reward_sample, reward_greedy = given(self.rewards).f1(question, start + offset, end + offset).chunk(2)
         return reward_sample, reward_greedy
 
     def _follow(self, bad: Tensor) -> None:

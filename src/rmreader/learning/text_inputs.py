@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.config import Inputs
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, given
 from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import Tagged, tag_encoded, token_rows
 from rmreader.errors import UserError
@@ -134,9 +134,7 @@ class Attachment:
 
     def attach(self, batch: Batch[Any]) -> Batch[Any]:
         """On the host: a batch with its text inputs; of vectors that are on a GPU the rows, which ``fill`` looks up."""
-        index, begin = batch.index, batch.offset
-        assert index is not None
-        assert begin is not None
+        index, begin = given(batch.index), given(batch.offset)
         widths = batch.question.shape[1], batch.context.shape[1]
         rows = token_rows(self.encoded, index, begin, batch.context_lengths, *widths)
         found: dict[str, Any] = {}
@@ -155,8 +153,7 @@ class Attachment:
             spans = zip(index.tolist(), begin.tolist(), batch.context_lengths.tolist(), strict=True)
             contexts = [self.encoded.context_tokens(i)[first : first + length] for i, first, length in spans]
             questions = [self.encoded.question_tokens(i) for i in index.tolist()]
-            pieces, pairing = self.inputs.pieces, self.inputs.inputs.contextual_pairing
-            assert pieces is not None
+            pieces, pairing = given(self.inputs.pieces), self.inputs.inputs.contextual_pairing
             pad = _SHAPES if self.repeat_shapes else None
             found |= vars(lay_out(pieces, self.table, questions, contexts, pairing, widths, pad))
         return dataclasses.replace(batch, **found)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rmreader.config import Inputs
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, given
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
 from rmreader.model.transformer import Transformer, load_transformer
 from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
@@ -85,16 +85,8 @@ class FrozenElmo(nn.Module):
     @torch.no_grad()
     def encode(self, table: NDArray[np.int16], texts: Sequence[NDArray[Any]]) -> Tensor:
         """[tokens, layers, size]."""
-        device = self.elmo.encoder.embedding.weight.device
-        lengths = np.array([len(text) for text in texts])
-        rows, flat = np.unique(np.concatenate(texts), return_inverse=True)
-        words = np.zeros((len(texts), lengths.max()), dtype=np.int64)
-        real = np.arange(words.shape[1]) < lengths[:, None]
-        words[real] = flat
-        characters = torch.from_numpy(table[rows].astype(np.int64)).to(device)
-        every, _ = self.elmo(characters, torch.from_numpy(words).to(device), torch.from_numpy(lengths).to(device))
-        out: Tensor = every[torch.from_numpy(real).to(device)]
-        return out
+        every, _ = self.elmo.read(table, texts)
+        return torch.cat([layers[: len(text)] for layers, text in zip(every, texts, strict=True)])
 
 
 def frozen_encoder(name: str) -> FrozenTransformer | FrozenElmo:
@@ -114,15 +106,12 @@ class TunedEncoder(nn.Module):
 
     def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
         """The layers of the question's and of the context's words, [B, n, layers, size] each; zero at padding."""
-        if batch.pieces is None or batch.piece_mask is None:
-            raise ValueError("this network reads pieces, and the batch has none")
-        assert batch.question_pieces is not None
-        assert batch.context_pieces is not None
-        main = self.transformer(batch.pieces, batch.piece_types, batch.piece_mask).flatten(0, 1)
+        main = self.transformer(given(batch.pieces), batch.piece_types, given(batch.piece_mask)).flatten(0, 1)
         query = main
         if batch.query_pieces is not None and batch.query_mask is not None:
             query = self.transformer(batch.query_pieces, None, batch.query_mask).flatten(0, 1)
-        return _pick(query, batch.question_pieces, batch.question), _pick(main, batch.context_pieces, batch.context)
+        question, context = given(batch.question_pieces), given(batch.context_pieces)
+        return _pick(query, question, batch.question), _pick(main, context, batch.context)
 
 
 def _pick(vectors: Tensor, places: Tensor, words: Tensor) -> Tensor:

@@ -206,17 +206,24 @@ class Elmo(nn.Module):
         self, texts: Sequence[Sequence[str]], state: State | None = None, keep_state: bool = False
     ) -> tuple[Tensor, State]:
         """Texts given as words, at least one each -> [B, T, layers, size] (zeros where padded) and the state."""
-        rows: dict[str, int] = {}
-        for text in texts:
-            for word in text:
-                rows.setdefault(word, len(rows))
-        device = self.encoder.embedding.weight.device
-        words = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long)
-        for row, text in zip(words, texts, strict=True):
-            row[: len(text)] = torch.tensor([rows[word] for word in text])
-        characters = torch.from_numpy(character_ids(list(rows), self.options.max_characters)).long()
-        lengths = torch.tensor([len(text) for text in texts], device=device)
-        layers, after = self(characters.to(device), words.to(device), lengths, state, keep_state)
+        rows = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text))}
+        table = character_ids(list(rows), self.options.max_characters)
+        return self.read(table, [np.array([rows[word] for word in text]) for text in texts], state, keep_state)
+
+    def read(
+        self,
+        table: NDArray[np.int16],
+        texts: Sequence[NDArray[Any]],
+        state: State | None = None,
+        keep_state: bool = False,
+    ) -> tuple[Tensor, State]:
+        """The same for texts as rows of a table of their words' characters."""
+        lengths = np.array([len(text) for text in texts])
+        rows, flat = np.unique(np.concatenate(texts), return_inverse=True)
+        words = np.zeros((len(texts), lengths.max()), np.int64)
+        words[np.arange(words.shape[1]) < lengths[:, None]] = flat
+        device, arrays = self.encoder.embedding.weight.device, (table[rows].astype(np.int64), words, lengths)
+        layers, after = self(*(torch.from_numpy(array).to(device) for array in arrays), state, keep_state)
         return layers, after
 
 

@@ -1,18 +1,15 @@
 """The encoder: what is known of each word as one input vector, then the weight-shared BiLSTM of Eq. 12."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from rmreader.config import Inputs, NetworkConfig
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, given
 from rmreader.model.characters import CharacterEncoder
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.precision import product_type
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class Encoder(nn.Module):
         words = self._words(batch)
         matches: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.exact_match:
-            keys = _given(batch.words).keys
+            keys = given(batch.words).keys
             matches = exact_match(keys[batch.question], keys[batch.context], question_mask, context_mask)
         question_layers, context_layers = contextual or (batch.question_layers, batch.context_layers)
         Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_layers)
@@ -105,7 +102,7 @@ class Encoder(nn.Module):
 
     def _words(self, batch: Batch[Tensor]) -> list[Tensor]:
         """What is the same wherever a word is, each [W, …]: its vector and its character states."""
-        words = _given(batch.words)
+        words = given(batch.words)
         if self.words is None:
             vectors = words.vectors.to(product_type(self.lstm.weight_ih))
         else:  # in full precision, since the gradients of all places of a word are added up
@@ -122,19 +119,13 @@ class Encoder(nn.Module):
         if match is not None:
             parts.append(match[:, :, None].to(words[0].dtype))
         if self.pos is not None and self.ner is not None:
-            pos, ner = _given(tags).unbind(dim=-1)
+            pos, ner = given(tags).unbind(dim=-1)
             parts += [self.pos(pos), self.ner(ner)]
         if self.mix is not None:
-            parts.append(self.mix(_given(layers)))
+            parts.append(self.mix(given(layers)))
         return parts
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
     """table[index]; its gradient is added up in place, where that of an embedding would sort the index first."""
     return table.index_select(0, index.flatten()).view(*index.shape, -1)
-
-
-def _given(value: T | None) -> T:
-    if value is None:
-        raise ValueError("the network reads words, tags or contextual layers, and the batch has none")
-    return value
