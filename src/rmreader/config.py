@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rmreader.errors import UserError, shown
+from rmreader.errors import UserError, explained, shown
 from rmreader.files import parse_yaml, read_bytes
 from rmreader.settings import Count, Natural, NonNegative, Positive, Range, Seed, Share, build_settings
 
@@ -178,10 +178,9 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     import yaml  # here, since the command line starts with this module and most verbs need no YAML
 
     path = find_recipe(source)
-    try:
+    wrong = yaml.YAMLError, ValueError  # ValueError: not UTF-8, or a date such as 2026-13-45
+    with explained(f"{path}: not valid YAML ({{why}}); fix the file.", *wrong):
         root, tree = parse_yaml(read_bytes(path, 1 << 16).decode())
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2026-13-45
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())}); fix the file.") from None
     if isinstance(root, yaml.MappingNode) and (key := _twice(root)) is not None:
         raise UserError(f"{path}: the key {shown(key)} is there twice; leave one of them.")
     return recipe_from(tree or {}, overrides, str(path))
@@ -211,12 +210,9 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         section, dot, key = name.strip().partition(".")
         if not equals or not dot:
             raise UserError(f"override {shown(override)}: write it as section.key=value, for example network.blocks=2.")
-        try:
+        sentence = f"override {shown(override)}: the value is not valid YAML; quote it if it is a text."
+        with explained(sentence, yaml.YAMLError, ValueError):
             value = parse_yaml(text)[1] if text.strip() else ""
-        except (yaml.YAMLError, ValueError):
-            raise UserError(
-                f"override {shown(override)}: the value is not valid YAML; quote it if it is a text."
-            ) from None
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {shown(section)} must be a mapping.")

@@ -1,5 +1,8 @@
 """The one exception whose message is meant for the person at the keyboard."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\ufffd") | {9: "\t", 10: "\n", 11: " ", 12: " ", 13: " "}
 
 
@@ -30,3 +33,23 @@ class UserError(Exception):
         if len(sentence) > 4000:  # longer than any path: it quotes a file at length
             sentence = f"{sentence[:3000]} … {sentence[-500:]}"
         super().__init__(printable(" ".join(sentence.splitlines())))
+
+
+@contextmanager
+def explained(sentence: str, *kinds: type[BaseException]) -> Iterator[None]:
+    """Within, an error of these kinds becomes this sentence, with what the error says in place of ``{why}``."""
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        raise UserError(sentence.replace("{why}", reason(error))) from None
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, on one line; its kind too, where the words alone would mean little."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    words = " ".join(str(error).split())[:300]
+    plain = words and isinstance(error, OSError | ValueError | RuntimeError)
+    return words if plain else f"{type(error).__name__}: {words}"

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rmreader.console import progress
 from rmreader.data.encoded import Encoded
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import cache_folder, lock, write_whole
 from rmreader.model.contextual import FrozenEncoder
 
@@ -67,12 +67,10 @@ def open_vectors(
     if not keep:
         return FrozenVectors(*(_in_memory(encoded, encoder, part, torch.device(device)) for part in _PARTS))
     folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
-    try:
+    with explained(f"{folder}: contextual vectors cannot be kept ({{why}}).", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder):  # one process builds, others that want the same vectors wait for it
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]
-    except OSError as error:
-        raise UserError(f"{folder}: contextual vectors cannot be kept ({error.strerror or error}).") from None
     return FrozenVectors(*(table.to(device) for table in tables))
 
 

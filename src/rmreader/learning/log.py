@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.console import progress
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import write_whole
 
 _MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
@@ -26,11 +26,9 @@ class Log:
     def write(self, event: str, step: int, **fields: Any) -> None:
         """Record an event; it is in the file when this returns."""
         line = json.dumps({"event": event, "step": step, **_finite(fields)}, allow_nan=False) + "\n"
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be written ({error.strerror}); make room, then resume.") from None
+        remedy = f"{self.path}: cannot be written ({{why}}); make room, then resume."
+        with explained(remedy, OSError), self.path.open("a", encoding="utf-8") as file:
+            file.write(line)
         if self._board is not None:
             for name, value in _numbers(event, fields):
                 self._board.add_scalar(name, value, step)
@@ -126,10 +124,8 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _board(folder: Path) -> Any:
-    try:
+    with explained(
+        "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it.", ImportError
+    ):
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError(
-            "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it."
-        ) from None
     return SummaryWriter(str(folder))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader import console
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 
 T = TypeVar("T")
 # the others wait while the first reads data; one that is gone is noticed at once
@@ -124,14 +124,7 @@ def join(device: torch.device) -> Iterator[tuple[World, torch.device]]:
         console.muted = False
 
 
-@contextlib.contextmanager
-def _together() -> Iterator[None]:
+def _together() -> contextlib.AbstractContextManager[None]:
     """Within, a process that has gone away is a sentence."""
-    try:
-        yield
-    except RuntimeError as error:
-        why = str(error).strip().partition("\n")[0]
-        raise UserError(
-            f"another process of this training has ended or cannot be reached ({why}); see what it said, then start "
-            "all of them again with --resume."
-        ) from None
+    gone = "another process of this training has ended or cannot be reached ({why}); see what it said, then start "
+    return explained(f"{gone}all of them again with --resume.", RuntimeError)

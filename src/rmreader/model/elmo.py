@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import file_sha256, read_bytes, read_json
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
@@ -45,7 +45,11 @@ class ElmoOptions:
     @staticmethod
     def read(path: Path) -> ElmoOptions:
         """Read options.json, as published with the weights."""
-        try:
+        wrong = ValueError, TypeError, KeyError, OverflowError
+        with (
+            explained(f"{path}: no such file; ELMo needs its options.json beside the weights.", FileNotFoundError),
+            explained(f"{path}: not the options of an ELMo model ({{why}}); fetch the published file.", *wrong),
+        ):
             tree = read_json(path, "not the options of an ELMo model: fetch the published file", limit=1 << 20)
             cnn, lstm = tree["char_cnn"], tree["lstm"]
             options = ElmoOptions(
@@ -61,11 +65,6 @@ class ElmoOptions:
                 projection_clip=float(lstm["proj_clip"]),
                 skip=bool(lstm["use_skip_connections"]),
             )
-        except FileNotFoundError:
-            raise UserError(f"{path}: no such file; ELMo needs its options.json beside the weights.") from None
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise UserError(f"{path}: not the options of an ELMo model ({why}); fetch the published file.") from None
         if options.activation not in ("relu", "tanh"):
             raise UserError(
                 f"{path}: activation {options.activation!r} is neither relu nor tanh; fetch the published file."
@@ -245,20 +244,16 @@ def elmo_files(folder: Path) -> tuple[Path, Path]:
 
 def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
     """Build the encoder from its two published files."""
-    try:
+    with explained("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.", ImportError):
         import h5py
-    except ImportError:
-        raise UserError("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.") from None
     options = ElmoOptions.read(options_path)
     _check_digest(weights_path)
     with torch.device("meta"):
         elmo = Elmo(options)
-    try:
-        with h5py.File(weights_path, "r") as file:
-            state = _convert(file, options, weights_path)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # h5py raises each for damaged data
-        why = " ".join(str(error).split())
-        raise UserError(f"{weights_path}: cannot be read as HDF5 ({why}); fetch the file again.") from None
+    damaged = OSError, ValueError, TypeError, KeyError, RuntimeError  # h5py raises each
+    sentence = f"{weights_path}: cannot be read as HDF5 ({{why}}); fetch the file again."
+    with explained(sentence, *damaged), h5py.File(weights_path, "r") as file:
+        state = _convert(file, options, weights_path)
     elmo.load_state_dict(state, assign=True)
     return elmo.requires_grad_(False).eval()
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import read_json
 from rmreader.text.pieces import encoder_config
 
@@ -64,27 +64,22 @@ def _stack(model: nn.Module, count: int) -> nn.ModuleList:
 
 def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = True) -> Transformer:
     """Read an encoder; without ``weights`` only its shape, at random (a reader brings trained ones of its own)."""
-    try:
+    with explained("A transformer encoder needs pip install 'rmreader[transformer]'.", ImportError):
         from transformers import AutoConfig, AutoModel
-    except ImportError:
-        raise UserError("A transformer encoder needs pip install 'rmreader[transformer]'.") from None
     encoder_config(folder)  # never code of a stranger's, nor a question whether to run it
     _own_files(folder)
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with _quiet():
-            config = AutoConfig.from_pretrained(str(folder), **own)
-            with torch.device("meta"):  # takes no memory
-                size = sum(p.numel() for p in AutoModel.from_config(config, trust_remote_code=False).parameters())
-            if size > _MOST_WEIGHTS:
-                raise ValueError(f"{size:,} weights are more than the {_MOST_WEIGHTS:,} that may be read")
-            if weights:
-                model = AutoModel.from_pretrained(str(folder), use_safetensors=True, **own)
-            else:
-                model = AutoModel.from_config(config, trust_remote_code=False)
-    except Exception as error:  # transformers and safetensors raise many kinds for a bad folder
-        why = " ".join(str(error).split())[:300]
-        raise UserError(f"{folder}: cannot be read as an encoder ({why}); fetch its files again.") from None
+    # transformers and safetensors raise many kinds for a bad folder
+    with explained(f"{folder}: cannot be read as an encoder ({{why}}); fetch its files again.", Exception), _quiet():
+        config = AutoConfig.from_pretrained(str(folder), **own)
+        with torch.device("meta"):  # takes no memory
+            size = sum(p.numel() for p in AutoModel.from_config(config, trust_remote_code=False).parameters())
+        if size > _MOST_WEIGHTS:
+            raise ValueError(f"{size:,} weights are more than the {_MOST_WEIGHTS:,} that may be read")
+        if weights:
+            model = AutoModel.from_pretrained(str(folder), use_safetensors=True, **own)
+        else:
+            model = AutoModel.from_config(config, trust_remote_code=False)
     if not hasattr(model.config, "hidden_size") or getattr(model.config, "is_encoder_decoder", False):
         raise UserError(f"{folder}: {type(model).__name__} is no encoder that gives a vector for each piece.")
     if getattr(model, "pooler", None) is not None:

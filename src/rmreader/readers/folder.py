@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.config import Recipe, load_recipe
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained, reason
 from rmreader.files import CARD, damage, read_manifest, sign, write_folder, write_whole
 from rmreader.readers.card import card
 from rmreader.readers.weights import TUNED, Storage, Weights, bert_shapes, misfit, network_shapes, quantised, restored
@@ -52,10 +52,8 @@ class Folder:
     def stored(self) -> dict[str, NDArray[Any]]:
         """The weights as they are in the file, whether or not they fit."""
         path = self.path / WEIGHTS
-        try:
+        with explained(f"{path}: damaged ({{why}}); {_REMEDY}", *_WRONG):
             return map_safetensors(path)
-        except _WRONG as error:
-            raise UserError(f"{path}: damaged ({_reason(error)}); {_REMEDY}") from None
 
     def check(self) -> dict[str, NDArray[Any]]:
         """The stored weights, refused unless name, shape and type of each are what the recipe says."""
@@ -63,7 +61,7 @@ class Folder:
         try:
             why = self._misfit(stored)
         except _WRONG as error:
-            why = _reason(error)
+            why = reason(error)
         if why is not None:
             raise UserError(f"{self.path}: the weights do not fit {RECIPE} ({why}); restore the folder.")
         return stored
@@ -87,10 +85,8 @@ class Folder:
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """The network's weights as float32, by the names of its state dict."""
-        try:
+        with explained(f"{self.path / WEIGHTS}: damaged ({{why}}); {_REMEDY}", ValueError):
             return dict(restored(self.check()))
-        except ValueError as error:
-            raise UserError(f"{self.path / WEIGHTS}: damaged ({error}); {_REMEDY}") from None
 
     def copy_to(self, new: Path) -> None:
         """Copy every file that is under a checksum, but the weights."""
@@ -158,15 +154,13 @@ def open_folder(name_or_path: str | Path) -> Folder:
 def verify(path: Path) -> Folder:
     """The same without comparing the weights with the recipe."""
     _stays_inside(path)
-    try:
+    with explained(f"{path / MANIFEST}: damaged ({{why}}); {_REMEDY}", *_WRONG):
         about = read_manifest(path / MANIFEST)
         if about.get("kind") == ENSEMBLE:
             raise UserError(f"{path}: an ensemble, where one reader is wanted; give one of the folders in it.")
         if about["format"] != FORMAT:
             raise UserError(f"{path / MANIFEST}: made by another version (format {about['format']}); update rmreader.")
         _check_manifest(about)
-    except _WRONG as error:
-        raise UserError(f"{path / MANIFEST}: damaged ({_reason(error)}); {_REMEDY}") from None
     problem = damage(path, MANIFEST)
     for name in (RECIPE, WEIGHTS, "lexicon.json"):
         if problem is None and not (path / name).is_file():
@@ -176,11 +170,9 @@ def verify(path: Path) -> Folder:
             problem = f"{name}: larger than {largest >> 20} MiB"
     if problem is not None:
         raise UserError(f"{path}/{problem}; {_REMEDY}")
-    try:
+    with explained(f"{path}: a file in it is damaged ({{why}}); {_REMEDY}", *_WRONG):
         recipe = load_recipe(path / RECIPE)
         return Folder(path, recipe, about, Lexicon.load(path), Shape.load(path, recipe.inputs))
-    except _WRONG as error:
-        raise UserError(f"{path}: a file in it is damaged ({_reason(error)}); {_REMEDY}") from None
 
 
 def _stays_inside(path: Path) -> None:
@@ -209,10 +201,6 @@ def _check_manifest(about: Mapping[str, Any]) -> None:
         raise ValueError("a score is an object")
 
 
-def _reason(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
 def write_reader(
     target: Path,
     weights: Weights,
@@ -235,10 +223,8 @@ def write_reader(
             sign(new, MANIFEST, whole)
             whole |= measure(new)
         count = sum(int(weight.size) for weight in weights.values())
-        try:
+        with explained(f"{target}: what its manifest would say cannot be read ({{why}}).", *_WRONG):
             text = card(target.name, recipe, whole, count)
-        except _WRONG as error:
-            raise UserError(f"{target}: what its manifest would say cannot be read ({_reason(error)}).") from None
         (new / CARD).write_text(text, encoding="utf-8")
         return whole
 

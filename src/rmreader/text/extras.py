@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmreader.config import Inputs
-from rmreader.errors import UserError
+from rmreader.errors import explained
 from rmreader.files import read_json
 from rmreader.text.tags import POS
 
@@ -38,11 +38,10 @@ class Shape:
         """The shape kept in a reader's folder; empty where its recipe asks for no extra inputs."""
         if not (inputs.tags or inputs.contextual):
             return Shape()
-        try:
+        wrong = OSError, ValueError, KeyError, TypeError, OverflowError
+        with explained(f"{reader / FILE}: missing or damaged ({{why}}); restore the reader's folder.", *wrong):
             tree = read_json(reader / FILE, "restore the reader's folder", limit=1 << 20)
             layers, size = int(tree["layers"]), int(tree["size"])
             if not (0 <= layers <= 1000 and 0 <= size <= 1 << 20):
                 raise ValueError(f"{layers} layers of {size}")
             return Shape(tuple(map(str, tree["entities"])), layers, size, str(tree["fingerprint"]))
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise UserError(f"{reader / FILE}: missing or damaged ({error}); restore the reader's folder.") from None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.console import progress
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import open_bytes
 from rmreader.text.vectors import map_safetensors
 
@@ -91,15 +91,15 @@ def _malformed(path: Path, number: int, what: str) -> UserError:
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without their ends."""
-    try:
-        with open_bytes(path) as file, progress(f"Reading {path.name}", unit="words") as advance:
-            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
-                if len(line) == _LONGEST_LINE:
-                    raise _malformed(path, number, f"more than {_LONGEST_LINE:,} bytes")
-                yield number, line.rstrip(b"\r\n ")
-                if number % 10_000 == 0:
-                    advance(10_000)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; `rmreader data download glove` fetches GloVe.") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
+    with (
+        explained(f"{path}: cannot be read ({{why}}); check the path.", OSError),
+        explained(f"{path}: no such file; `rmreader data download glove` fetches GloVe.", FileNotFoundError),
+        open_bytes(path) as file,
+        progress(f"Reading {path.name}", unit="words") as advance,
+    ):
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise _malformed(path, number, f"more than {_LONGEST_LINE:,} bytes")
+            yield number, line.rstrip(b"\r\n ")
+            if number % 10_000 == 0:
+                advance(10_000)

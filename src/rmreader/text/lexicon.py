@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
-from rmreader.errors import UserError, shown
+from rmreader.errors import UserError, explained, shown
 from rmreader.files import file_sha256, read_json, write_whole
 from rmreader.text.glove import WordVectors, read_glove
 from rmreader.text.vectors import SubwordTable, table_path
@@ -121,7 +121,11 @@ class Lexicon:
     def load(cls, folder: Path) -> Lexicon:
         """Read what ``save`` wrote, checking that the vectors are the ones it was saved with."""
         path = folder / "lexicon.json"
-        try:
+        wrong = OSError, ValueError, KeyError, TypeError, OverflowError
+        with (
+            explained(f"{path}: damaged ({{why}}); restore or train it again.", *wrong),
+            explained(f"{path}: no such file; {folder} is not a whole reader folder.", FileNotFoundError),
+        ):
             tree = read_json(path, "restore it, or train the reader again")
             if tree["format"] != _FORMAT:
                 raise UserError(f"{path}: made by another version (format {tree['format']}); update rmreader.")
@@ -133,10 +137,6 @@ class Lexicon:
             if not all(isinstance(word, str) for word in (*(words or ()), *trained)):
                 raise ValueError("a word is no text")
             return cls(_load_vectors(folder, tree["vectors"], words), tree["characters"], longest, trained)
-        except FileNotFoundError:
-            raise UserError(f"{path}: no such file; {folder} is not a whole reader folder.") from None
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); restore or train it again.") from None
 
     @property
     def fingerprint(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError, shown
+from rmreader.errors import UserError, explained, shown
 from rmreader.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
@@ -49,16 +49,12 @@ def encoder_folder(name: str) -> Path:
         return _minilm()
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise UserError(f"{name}: no such folder; it should hold config.json, tokenizer.json and model.safetensors.")
-    try:
+    with explained(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.", ImportError):
         from huggingface_hub import snapshot_download
-    except ImportError:
-        raise UserError(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.") from None
     wanted = ["config.json", "tokenizer.json", "tokenizer_config.json", "model*.safetensors*"]
-    try:
+    # the hub raises many kinds: offline, no such name, no permission
+    with explained(f"{name}: neither a folder nor an encoder that could be fetched ({{why}}).", Exception):
         return Path(snapshot_download(name, allow_patterns=wanted))
-    except Exception as error:  # the hub raises many kinds: offline, no such name, no permission
-        why = " ".join(str(error).split())[:200]
-        raise UserError(f"{name}: neither a folder nor an encoder that could be fetched ({why}).") from None
 
 
 def fingerprint(folder: Path, window: int) -> str:
@@ -118,10 +114,8 @@ class Pieces:
 
     def __init__(self, folder: Path, window: int | None = None) -> None:
         """``window``: use at most this many pieces at once, instead of all that the encoder can."""
-        try:
+        with explained("a transformer encoder needs pip install 'rmreader[contextual]'.", ImportError):
             from tokenizers import Tokenizer
-        except ImportError:
-            raise UserError("a transformer encoder needs pip install 'rmreader[contextual]'.") from None
         config, tree = encoder_config(folder), _read_object(folder / "tokenizer.json")
         try:
             _tame(tree)
@@ -191,11 +185,11 @@ def encoder_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    try:
+    with (
+        explained(f"{path}: cannot be read ({{why}}); an encoder's folder needs it.", OSError),
+        explained(f"{path}: no such file; an encoder's folder needs it.", FileNotFoundError),
+    ):
         tree = read_json(path, "fetch the file again", limit=256 << 20)
-    except OSError as error:
-        why = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise UserError(f"{path}: {why}; an encoder's folder needs it.") from None
     if not isinstance(tree, dict):
         raise UserError(f"{path}: not a JSON object; fetch the file again.")
     return tree

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
@@ -33,11 +33,10 @@ class Tagger:
         self.name = name
         self.folder = pipeline_folder(name)
         self.pos = POS
-        try:
+        sentence = f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities."
+        with explained(sentence, OSError, KeyError, TypeError):
             meta = read_json(self.folder / "meta.json", "install the pipeline again", limit=16 << 20)
             labels = sorted(map(str, meta["labels"]["ner"]))
-        except (OSError, KeyError, TypeError):
-            raise UserError(f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities.") from None
         # id 0: outside entities, or a label that the reader does not know
         self.entities = ("", *labels) if entities is None else tuple(entities)
 
@@ -60,15 +59,11 @@ class Tagger:
 
     @cached_property
     def _nlp(self) -> Any:
-        try:
+        with explained("inputs.tags: tags need spaCy; pip install 'rmreader[tags]'.", ImportError):
             import spacy
-        except ImportError:
-            raise UserError("inputs.tags: tags need spaCy; pip install 'rmreader[tags]'.") from None
-        try:
+        # a folder in any state; spaCy raises accordingly
+        with explained(f"{self.folder}: cannot be loaded by spaCy ({{why}}); install the pipeline again.", Exception):
             nlp = spacy.load(self.folder, exclude=_UNUSED)
-        except Exception as error:  # a folder in any state; spaCy raises accordingly
-            why = " ".join(str(error).split())[:200]
-            raise UserError(f"{self.folder}: cannot be loaded by spaCy ({why}); install the pipeline again.") from None
         probe = nlp(spacy.tokens.Doc(nlp.vocab, ["The", "dog", "barks", "in", "London", "."]))
         if not any(token.pos_ in POS[1:] for token in probe):
             raise UserError(f"inputs.tags={self.name}: the pipeline gives no universal parts of speech; take another.")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import file_sha256
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "vectors"
@@ -53,13 +53,11 @@ class SubwordTable:
     def load(cls, source: str | Path) -> SubwordTable:
         """Open a shipped table by name, or any table by path."""
         path = table_path(source)
-        try:
+        wrong = OSError, ValueError, KeyError, IndexError
+        with explained(f"{path}: not a subword table ({{why}}); scripts/build_vectors.py builds one.", *wrong):
             tensors = map_safetensors(path)
             pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
             return cls(pieces, tensors["vectors"], tensors["scale"].astype(np.float32), path)
-        except (OSError, ValueError, KeyError, IndexError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise UserError(f"{path}: not a subword table ({reason}); scripts/build_vectors.py builds one.") from None
 
     @property
     def shipped(self) -> str:

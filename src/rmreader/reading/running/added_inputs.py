@@ -10,7 +10,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.readers.folder import Folder
 from rmreader.readers.weights import TUNED, Shapes, Weights, bert_shapes, misfit
 from rmreader.reading.running.bert import Bert, bert_graph
@@ -129,10 +129,8 @@ def _source(folder: Folder) -> Path:
 def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
     """The weights of an encoder's own folder, whether or not a task's head is above them."""
     path = source / ENCODER_WEIGHTS
-    try:
+    with explained(f"{path}: damaged ({{why}}); fetch the encoder again.", OSError, ValueError):
         stored = map_safetensors(path)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: damaged ({type(error).__name__}: {error}); fetch the encoder again.") from None
     stored = _part(stored, "bert.") or stored
     if why := misfit({name: stored[name] for name in expected if name in stored}, expected):
         raise UserError(f"{path}: not what its config.json says ({why}); fetch the encoder again.")

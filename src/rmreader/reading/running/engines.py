@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.cores import MOST_THREADS, cores
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.readers.folder import Folder
 
 if TYPE_CHECKING:
@@ -101,16 +101,14 @@ class OnnxEngine:
 
         weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
         self.added: AddedInputs | None = None
-        try:
+        misfit = KeyError, ValueError, TypeError, ArithmeticError
+        with explained(f"{folder.path}: the weights do not fit recipe.yaml ({{why}}); restore the folder.", *misfit):
             if recipe.inputs.tags or recipe.inputs.contextual:
                 from rmreader.reading.running.added_inputs import AddedInputs
 
                 self.added = AddedInputs(folder, weights, int8)
             self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
             self._model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
-        except (KeyError, ValueError, TypeError, ArithmeticError) as error:
-            why = " ".join(str(error).split())
-            raise UserError(f"{folder.path}: the weights do not fit recipe.yaml ({why}); restore the folder.") from None
 
     @cached_property
     def _explaining(self) -> ort.InferenceSession:
@@ -194,10 +192,8 @@ def _plugged(folder: Folder, obstacle: str | None) -> Engine:
     """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room after this one."""
     from importlib.metadata import entry_points
 
-    try:
-        found = next(iter(entry_points(group="rmreader.engines", name="torch")))
-        engine: Engine = found.load()(folder)
-    except (ImportError, StopIteration):  # no torch, or rmreader itself is not installed
-        why = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
-        raise UserError(f"{folder.path}: {why} needs torch; pip install 'rmreader[train]'.") from None
+    what = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
+    none = ImportError, StopIteration  # no torch, or rmreader itself is not installed
+    with explained(f"{folder.path}: {what} needs torch; pip install 'rmreader[train]'.", *none):
+        engine: Engine = next(iter(entry_points(group="rmreader.engines", name="torch"))).load()(folder)
     return engine
