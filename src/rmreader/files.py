@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
 _RATIO, _FREE = 100, 64 << 20  # unpacking may expand a file so many times, or to so many bytes whatever its size
@@ -263,6 +263,18 @@ def read_json(path: Path, remedy: str, limit: int = LARGEST) -> Any:
         raise UserError(f"{path}: {place}: not valid JSON ({error.msg}); {remedy}.") from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits; brackets 5,000 deep
         raise UserError(f"{path}: not readable JSON ({type(error).__name__}); {remedy}.") from None
+
+
+def read_lines(path: Path, check: Callable[[Any], object], refusal: str) -> list[dict[str, Any]]:
+    """The objects of a file with one line of JSON each, if it is there; a last line cut off by a kill is left out, one
+    that ``check`` finds a fault with is refused."""
+    found: list[dict[str, Any]] = []
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.is_file() else []
+    for number, line in enumerate(lines, 1):
+        with explained(f"{path}: line {number} {refusal}", ValueError, TypeError, LookupError, AttributeError):
+            found.append(json.loads(line))
+            check(found[-1])
+    return found
 
 
 def parse_yaml(text: str) -> tuple[Any, Any]:

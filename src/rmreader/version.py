@@ -1,5 +1,6 @@
 """The version, readable where the package runs from its source folder without being installed."""
 
+import datetime
 import os
 from pathlib import Path
 
@@ -10,6 +11,12 @@ def commit() -> str:
     """The commit of this code, with + where it was changed; else ``RMREADER_COMMIT``, or the version."""
     words = "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"
     return told("git", *words) or os.environ.get("RMREADER_COMMIT") or __version__
+
+
+def provenance() -> dict[str, str]:
+    """What every trained reader says of where it comes from: which version made it, and when."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"rmreader": __version__, "created": now}
 
 
 def told(program: str, *words: str) -> str:

@@ -2,7 +2,6 @@
 than each of them and costs no more than one (a "model soup": Wortsman et al., ICML 2022)."""
 
 import dataclasses
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from rmreader.errors import UserError
 from rmreader.files import folder_to_write
 from rmreader.readers.folder import WEIGHTS, Folder, verify, write_reader
 from rmreader.text.extras import ENCODER, FILE
-from rmreader.version import __version__
+from rmreader.version import provenance
 
 _REMEDY = "average only readers that were trained from one start, with the same inputs, network, decoding and words."
 
@@ -40,11 +39,10 @@ def average(folders: Sequence[Path], target: Path) -> float:
         for reader in readers
     ]
     temperature = sum(reader.temperature for reader in readers) / len(readers)
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     each = [reader.about.get("provenance", {}) for reader in readers]
     shared = {key: value for key, value in each[0].items() if all(other.get(key) == value for other in each)}
-    provenance = {**shared, "rmreader": __version__, "created": created, "average_of": members}
-    about = {"temperature": temperature, "scores": {}, "provenance": provenance}
+    origin = {**shared, **provenance(), "average_of": members}
+    about = {"temperature": temperature, "scores": {}, "provenance": origin}
     mean = {name: (total / len(readers)).astype(np.float32) for name, total in sums.items()}
     write_reader(target, mean, readers[0].recipe, about, readers[0].copy_to)
     return temperature

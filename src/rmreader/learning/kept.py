@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmreader.errors import UserError
-from rmreader.files import write_whole
+from rmreader.files import read_lines, write_whole
 
 Line = dict[str, Any]
 
 
 def read(path: Path | None) -> list[Line]:
-    """The lines of a file; a last one cut off by a kill is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path is not None and path.is_file() else []
-    found: list[Line] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found.append(json.loads(line))
-            identity(found[-1])
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise UserError(f"{path}: line {number} is no line of a study; remove it, or give another file.") from None
-    return found
+    """The lines of a file."""
+    refusal = "is no line of a study; remove it, or give another file."
+    return read_lines(path, identity, refusal) if path is not None else []
 
 
 def keep(path: Path | None, lines: Sequence[Line]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.console import progress
-from rmreader.errors import UserError, explained
-from rmreader.files import write_whole
+from rmreader.errors import explained
+from rmreader.files import read_lines, write_whole
 
 _MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 Show = Callable[[int, str], None]
@@ -40,19 +40,8 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The events of a log; a last line cut off by a kill is left out."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
-    return [_event(path, number, line) for number, line in enumerate(lines[:-1], 1)]
-
-
-def _event(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-        if isinstance(event, dict) and isinstance(event["step"], int):
-            return event
-    except (ValueError, KeyError):
-        pass
-    raise UserError(f"{path}: line {number} is no event of a run; remove the line, or the file.")
+    """The events of a log."""
+    return read_lines(path, lambda event: int(event["step"]), "is no event of a run; remove the line, or the file.")
 
 
 def finished(run: Path) -> dict[str, Any] | None:

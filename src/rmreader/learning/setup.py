@@ -22,11 +22,11 @@ from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.feed import Feed
 from rmreader.learning.parallel import ALONE, World
 from rmreader.learning.rewards import Rewards, build_rewards
-from rmreader.learning.step import part
 from rmreader.learning.teacher import teach
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.readers.folder import MANIFEST, open_folder
+from rmreader.readers.weights import part
 from rmreader.text.extras import ENCODER
 from rmreader.text.lexicon import Lexicon
 from rmreader.version import told

@@ -20,6 +20,7 @@ from rmreader.model.contextual import TunedEncoder
 from rmreader.model.masking import true_steps
 from rmreader.model.network import Network, Pointers
 from rmreader.model.spans import top_spans
+from rmreader.readers.weights import part
 
 BASIC = ("bad", "loss", "ml", "gradient", "entropy_start", "entropy_end")
 REINFORCED = ("rl", "reward_sample", "reward_greedy", "sample_better", "suppressed")
@@ -257,11 +258,6 @@ def approach(tensors: list[Tensor], goals: Sequence[Tensor], fraction: Tensor) -
     distance = torch._foreach_sub(list(goals), tensors)
     torch._foreach_mul_(distance, fraction)
     torch._foreach_add_(tensors, distance)
-
-
-def part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with the prefix, without it."""
-    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def mix(*numbers: int) -> int:

@@ -6,7 +6,6 @@ step, so the step is all there is to remember of them.
 
 import contextlib
 import dataclasses
-import datetime
 import itertools
 import json
 import os
@@ -37,7 +36,7 @@ from rmreader.learning.schedule import Selection, judge, rate_at
 from rmreader.learning.setup import Setup, pick_device, prepare
 from rmreader.learning.step import Learner
 from rmreader.readers.folder import MANIFEST
-from rmreader.version import __version__
+from rmreader.version import provenance
 
 _LOG_EVERY = 50  # steps
 
@@ -331,15 +330,14 @@ class Run:
     ) -> None:
         if not self.world.leads:
             return
-        provenance = {
-            "rmreader": __version__,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        origin = {
+            **provenance(),
             "objective": self.recipe.training.objective,
             "step": self.state.selection.best_step if self.setup.selection is not None else self.state.step,
             "trained_on": self.setup.train_name,
             "trained_on_sha256": self.setup.train_sha256,
         }
-        parts = weights, self.setup.lexicon, self.recipe, scores, provenance
+        parts = weights, self.setup.lexicon, self.recipe, scores, origin
         fitted = fitted or {"temperature": self.setup.temperature}
         readerfolder.write_reader(self.out / "best", *parts, text_inputs=self.setup.text_inputs, fitted=fitted)
 

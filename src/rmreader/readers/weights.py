@@ -1,7 +1,7 @@
 """A reader's weights as NumPy arrays: which there must be by the recipe, and how they are kept in fewer bits."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from rmreader.config import NetworkConfig, Recipe
 from rmreader.text.extras import Shape
 from rmreader.text.lexicon import Lexicon
 
+A = TypeVar("A")
 Weights = Mapping[str, NDArray[np.float32]]
 Stored = Mapping[str, NDArray[Any]]
 Shapes = dict[str, tuple[int, ...]]
@@ -121,6 +122,11 @@ def _said(array: NDArray[Any]) -> str:
 
 def _is_scale(name: str, stored: Stored) -> bool:
     return name.endswith(_SCALE) and name.removesuffix(_SCALE) in stored
+
+
+def part(named: Mapping[str, A], prefix: str) -> dict[str, A]:
+    """Those whose names begin with the prefix, by the rest of their names; arrays and tensors alike."""
+    return {name[len(prefix) :]: array for name, array in named.items() if name.startswith(prefix)}
 
 
 def restored(stored: Stored) -> Iterator[tuple[str, NDArray[np.float32]]]:

@@ -20,7 +20,7 @@ from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.added_inputs import AddedInputs, load_bert, why_torch
 from rmreader.reading.running.bert import embed, encode
 from rmreader.reading.running.engines import OnnxEngine, Pair
-from rmreader.reading.running.graph import Layers, network
+from rmreader.reading.running.graph import Layers, give_rounds, network
 from rmreader.reading.running.inputs import character_states, session
 from rmreader.reading.running.onnxfile import FLOAT, Graph
 from rmreader.text.tokens import tokenize
@@ -88,9 +88,7 @@ def whole_graph(folder: Folder) -> bytes:
     g.output("log_p2", g.op("LogSoftmax", end, axis=-1), ("m",))
     if none:
         g.output("none", none[0], (1,))
-    for number, made in enumerate(rounds, start=1):
-        g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
-        g.output(f"B{number}", g.op("Transpose", made.Bt), ("m", "m"))
+    give_rounds(g, rounds)
     return g.to_bytes()
 
 

@@ -1,6 +1,6 @@
 """Tags and contextual vectors of one question and its passage, without torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rmreader.config import Inputs
 from rmreader.errors import UserError, explained
 from rmreader.readers.folder import Folder
-from rmreader.readers.weights import TUNED, Shapes, Weights, bert_shapes, misfit
+from rmreader.readers.weights import TUNED, Shapes, Weights, bert_shapes, misfit, part
 from rmreader.reading.running.bert import Bert, bert_graph
 from rmreader.reading.running.inputs import Floats, session
 from rmreader.text.extras import ENCODER
@@ -111,7 +111,7 @@ def load_bert(folder: Folder, weights: Weights) -> Bert:
     """A reader's encoder, from its own folder if frozen, else from among the network's ``weights``."""
     source, frozen = _source(folder), folder.recipe.inputs.contextual_mode == "frozen"
     config = encoder_config(source)
-    own = _frozen(source, bert_shapes(config)) if frozen else _part(weights, TUNED)
+    own = _frozen(source, bert_shapes(config)) if frozen else part(weights, TUNED)
     if len(weights["encoder.mix.weights"]) != config["num_hidden_layers"] + 1:
         raise ValueError(f"a mix of {len(weights['encoder.mix.weights'])} layers of {config['num_hidden_layers'] + 1}")
     shares = np.exp(weights["encoder.mix.weights"] - weights["encoder.mix.weights"].max())
@@ -131,11 +131,7 @@ def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
     path = source / ENCODER_WEIGHTS
     with explained(f"{path}: damaged ({{why}}); fetch the encoder again.", OSError, ValueError):
         stored = map_safetensors(path)
-    stored = _part(stored, "bert.") or stored
+    stored = part(stored, "bert.") or stored
     if why := misfit({name: stored[name] for name in expected if name in stored}, expected):
         raise UserError(f"{path}: not what its config.json says ({why}); fetch the encoder again.")
     return {name: stored[name].astype(np.float32) for name in expected}
-
-
-def _part(weights: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name[len(prefix) :]: array for name, array in weights.items() if name.startswith(prefix)}

@@ -48,10 +48,15 @@ def reader_graph(weights: Weights, config: NetworkConfig, attention: bool = Fals
     for name, logits in zip(("start", "end", "none"), pointed, strict=False):
         g.output(name, logits, (1,) if name == "none" else ("m",))
     if attention:
-        for number, made in enumerate(rounds, start=1):
-            g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
-            g.output(f"B{number}", g.op("Transpose", made.Bt), ("m", "m"))
+        give_rounds(g, rounds)
     return g.to_bytes()
+
+
+def give_rounds(g: Graph, rounds: Sequence[RoundNames]) -> None:
+    """E [n, m] and B [m, m] of every block as outputs."""
+    for number, made in enumerate(rounds, start=1):
+        g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
+        g.output(f"B{number}", g.op("Transpose", made.Bt), ("m", "m"))
 
 
 @dataclass(frozen=True)
