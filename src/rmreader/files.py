@@ -212,10 +212,8 @@ def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
 
 def cache_root(given: str | Path | None = None) -> Path:
     """Where what is computed once is kept: as given, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``."""
-    try:
+    with explained("no home folder to keep computed data in; set RMREADER_CACHE to a folder.", RuntimeError):
         return Path(given or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader").expanduser()
-    except RuntimeError:
-        raise UserError("no home folder to keep computed data in; set RMREADER_CACHE to a folder.") from None
 
 
 def cache_folder(kind: str, given: str | Path | None = None) -> Path:
@@ -265,7 +263,7 @@ def read_json(path: Path, remedy: str, limit: int = LARGEST) -> Any:
         raise UserError(f"{path}: not readable JSON ({type(error).__name__}); {remedy}.") from None
 
 
-def read_lines(path: Path, check: Callable[[Any], object], refusal: str) -> list[dict[str, Any]]:
+def read_records(path: Path, check: Callable[[Any], object], refusal: str) -> list[dict[str, Any]]:
     """The objects of a file with one line of JSON each, if it is there; a last line cut off by a kill is left out, one
     that ``check`` finds a fault with is refused."""
     found: list[dict[str, Any]] = []

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from rmreader.data.squad import Article, Paragraph, Question, Reference
-from rmreader.errors import UserError
+from rmreader.errors import explained
 from rmreader.files import open_bytes
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
@@ -219,8 +219,6 @@ def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, 
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file of prose."""
-    try:
-        with io.TextIOWrapper(open_bytes(path), encoding="utf-8") as file:
-            yield from file
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as text ({error}); give UTF-8 prose, plain, .gz or .bz2.") from None
+    sentence = f"{path}: cannot be read as text ({{why}}); give UTF-8 prose, plain, .gz or .bz2."
+    with explained(sentence, OSError, UnicodeDecodeError), io.TextIOWrapper(open_bytes(path), encoding="utf-8") as file:
+        yield from file

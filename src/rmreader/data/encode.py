@@ -23,7 +23,7 @@ from rmreader.data.examples import read_data
 from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
 from rmreader.data.store import Arrays, Texts, bounds_of, kept
 from rmreader.data.tables import is_table, kind_of
-from rmreader.errors import UserError
+from rmreader.errors import explained
 from rmreader.files import cache_folder, file_sha256
 from rmreader.orphans import end_with
 from rmreader.text.tokens import RULE, Tokens, tokenize
@@ -76,10 +76,8 @@ def encode_file(
 
 
 def _cache_folder(path: Path, cache_dir: str | Path | None, answers_needed: bool) -> Path:
-    try:
+    with explained(f"{path}: cannot be read ({{why}}); check the path.", OSError):
         content = file_sha256(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
     kind = f" {kind_of(path)} {_TABLES}" if is_table(path) else ""
     digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} {answers_needed}{kind}".encode())
     return cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from rmreader.console import say
 from rmreader.data.tables import short
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import read_json, write_whole
 
 
@@ -93,12 +93,11 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
     Without ``answers_needed`` (prediction) a question may come without answers, or with bad ones, which are left aside.
     So are the ``plausible_answers`` of layout 2.0: they are no answers. Ids may be whole numbers, titles may be absent.
     """
-    try:
+    with (
+        explained(f"{path}: cannot be read ({{why}}); check the path.", OSError),
+        explained(f"{path}: no such file; `rmreader data download squad` fetches SQuAD.", FileNotFoundError),
+    ):
         tree = read_json(Path(path), "fix it, or download it again: is it a SQuAD file?")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; `rmreader data download squad` fetches SQuAD.") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
     if not isinstance(tree, dict) or not isinstance(tree.get("data"), list):
         raise UserError(f'{path}: not in the SQuAD layout; expected {{"data": [articles]}} at the top.')
     check = _Check(str(path), strict, answers_needed)

@@ -12,7 +12,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import open_bytes
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
@@ -206,19 +206,16 @@ def _parquet(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
     import pyarrow
     import pyarrow.parquet
 
-    number = 0
-    try:
-        with source.open() as content:
-            file = pyarrow.parquet.ParquetFile(content)
-            for batch in file.iter_batches(batch_size=1024, columns=choose(file.schema_arrow.names)):
-                for place in range(len(batch)):
-                    number += 1
-                    try:
-                        yield number, {name: batch.column(name)[place].as_py() for name in batch.schema.names}
-                    except (ValueError, OverflowError) as error:  # such as text that is not UTF-8
-                        yield number, f"cannot be read ({error})"
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{source}: not a Parquet file that can be read ({' '.join(str(error).split())}).") from None
+    number, sentence = 0, f"{source}: not a Parquet file that can be read ({{why}})."
+    with explained(sentence, pyarrow.ArrowException, OSError), source.open() as content:
+        file = pyarrow.parquet.ParquetFile(content)
+        for batch in file.iter_batches(batch_size=1024, columns=choose(file.schema_arrow.names)):
+            for place in range(len(batch)):
+                number += 1
+                try:
+                    yield number, {name: batch.column(name)[place].as_py() for name in batch.schema.names}
+                except (ValueError, OverflowError) as error:  # such as text that is not UTF-8
+                    yield number, f"cannot be read ({error})"
 
 
 def no_column(source: Source, names: Sequence[str], there: Sequence[str]) -> str:

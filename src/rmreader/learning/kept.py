@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmreader.errors import UserError
-from rmreader.files import read_lines, write_whole
+from rmreader.files import read_records, write_whole
 
 Line = dict[str, Any]
 
@@ -16,7 +16,7 @@ Line = dict[str, Any]
 def read(path: Path | None) -> list[Line]:
     """The lines of a file."""
     refusal = "is no line of a study; remove it, or give another file."
-    return read_lines(path, identity, refusal) if path is not None else []
+    return read_records(path, identity, refusal) if path is not None else []
 
 
 def keep(path: Path | None, lines: Sequence[Line]) -> None:

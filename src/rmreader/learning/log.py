@@ -9,7 +9,7 @@ from typing import Any
 
 from rmreader.console import progress
 from rmreader.errors import explained
-from rmreader.files import read_lines, write_whole
+from rmreader.files import read_records, write_whole
 
 _MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 Show = Callable[[int, str], None]
@@ -41,7 +41,7 @@ class Log:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of a log."""
-    return read_lines(path, lambda event: int(event["step"]), "is no event of a run; remove the line, or the file.")
+    return read_records(path, lambda event: int(event["step"]), "is no event of a run; remove the line, or the file.")
 
 
 def finished(run: Path) -> dict[str, Any] | None:

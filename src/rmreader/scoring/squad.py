@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmreader.data.squad import why_none
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import read_json
 
 if TYPE_CHECKING:
@@ -93,10 +93,8 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
 
 def read_predictions(path: str | Path) -> dict[str, str]:
     """Read a file of predictions in the official format: one JSON object, question id to text; ``.gz`` understood."""
-    try:
+    with explained(f"{path}: no such file; `rmreader predict` writes one.", FileNotFoundError):
         tree = read_json(Path(path), "predictions are one object, id to text")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; `rmreader predict` writes one.") from None
     if not isinstance(tree, dict):
         raise UserError(
             f"{path}: predictions are one JSON object, question id to text; this is a {type(tree).__name__}."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rmreader.errors import UserError
+from rmreader.errors import explained
 from rmreader.readers.folder import MANIFEST, Folder
 
 
@@ -30,15 +30,14 @@ class Decision:
         """What a reader decides by; None where its network has no such logit."""
         if not folder.recipe.network.no_answer:
             return None
-        try:
+        sentence = (
+            f"{folder.path / MANIFEST}: damaged (no_answer is not a scale above 0, a shift and a threshold); "
+            "restore the folder, or fit it anew: rmreader calibrate."
+        )
+        with explained(sentence, TypeError, ValueError, AttributeError):
             kept = Decision(**{name: float(value) for name, value in folder.about.get("no_answer", {}).items()})
             if not all(map(math.isfinite, (kept.scale, kept.shift, kept.threshold))) or kept.scale <= 0:
                 raise ValueError
-        except (TypeError, ValueError, AttributeError):
-            raise UserError(
-                f"{folder.path / MANIFEST}: damaged (no_answer is not a scale above 0, a shift and a threshold); "
-                "restore the folder, or fit it anew: rmreader calibrate."
-            ) from None
         return kept
 
     @staticmethod

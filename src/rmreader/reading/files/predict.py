@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rmreader.data.tables import is_packed, kind_named
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.files import file_to_write, lock, written_whole
 from rmreader.reading.answering.answers import Answers, Row
 from rmreader.reading.answering.asked import MAX_QUESTION
@@ -90,10 +90,8 @@ def predict(
                     "take another file."
                 )
         real.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with explained(f"{out}: {_BUSY}", FileExistsError):
             file = leave.enter_context(_opened(real, "ab" if there else "xb"))
-        except FileExistsError:
-            raise UserError(f"{out}: {_BUSY}") from None
         if not there:
             leave.enter_context(lock(real, _BUSY))
         remedy = "make room and remove it" if packed else "make room, then go on with --resume"
