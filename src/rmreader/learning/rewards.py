@@ -156,7 +156,7 @@ def build_rewards(
     sizes = np.array([len(cut.sums) for cut in cuts])
     offsets = np.cumsum(sizes) - sizes
     token_offsets = np.cumsum([0] + [len(cut.first) for cut in cuts])
-    hashes, counts, numbers, per_question, lengths = _reference_tables(references)
+    words, per_question, lengths = _reference_tables(references)
     window = max((_window(cut.first, max_length) for cut in cuts), default=1)
     return Rewards(
         tokens=_tensor(token_offsets[passage_of]),
@@ -166,9 +166,9 @@ def build_rewards(
         fresh=_tensor(np.concatenate([cut.fresh for cut in cuts])),
         run=_tensor(np.concatenate([cut.run + at for cut, at in zip(cuts, offsets, strict=True)])),
         reference_at=_tensor(np.cumsum([0, *per_question])),
-        reference_hash=_tensor(np.array(hashes or [0], np.int64)),
-        reference_count=_tensor(np.array(counts or [0], np.int64)),
-        reference_number=_tensor(np.array(numbers or [0], np.int64)),
+        reference_hash=_tensor(words[:, 0]),
+        reference_count=_tensor(words[:, 1]),
+        reference_number=_tensor(words[:, 2]),
         reference_length=_tensor(lengths),
         articles=torch.tensor([word_hash(word) for word in ("a", "an", "the")]),
         window=max(1, window),
@@ -176,30 +176,21 @@ def build_rewards(
     )
 
 
-def _reference_tables(
-    references: Iterable[Sequence[str]],
-) -> tuple[list[int], list[int], list[int], list[int], NDArray[np.int64]]:
+def _reference_tables(references: Iterable[Sequence[str]]) -> tuple[NDArray[np.int64], list[int], NDArray[np.int64]]:
+    """Hash, count and reference of every distinct word [words, 3]; how many each question has; the references' words
+    [questions, references]."""
     hashed = lru_cache(maxsize=None)(word_hash)
-    hashes: list[int] = []
-    counts: list[int] = []
-    numbers: list[int] = []
-    per_question: list[int] = []
-    lengths: list[list[int]] = []
+    rows, per_question, lengths = list[tuple[int, int, int]](), list[int](), list[list[int]]()
     for texts in references:
-        before = len(hashes)
-        lengths.append([])
-        for number, text in enumerate(texts):
-            words = normalize(text).split()
-            lengths[-1].append(len(words))
-            for word, count in Counter(words).items():
-                hashes.append(hashed(word))
-                counts.append(count)
-                numbers.append(number)
-        per_question.append(len(hashes) - before)
+        split = [normalize(text).split() for text in texts]
+        found = [(hashed(word), count, k) for k, own in enumerate(split) for word, count in Counter(own).items()]
+        rows += found
+        per_question.append(len(found))
+        lengths.append([len(own) for own in split])
     table = np.zeros((len(lengths), max([1, *map(len, lengths)])), np.int64)
     for row, values in zip(table, lengths, strict=True):
         row[: len(values)] = values
-    return hashes, counts, numbers, per_question, table
+    return np.array(rows or [(0, 0, 0)], np.int64), per_question, table
 
 
 def _window(first: NDArray[np.int64], max_length: int | None) -> int:
