@@ -39,37 +39,16 @@ def fused_bilstm(
     precision: str = "fp32",
     mask: Tensor | None = None,
     variant: Variant = Variant(),  # noqa: B008
+    owners: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``lstm.bilstm`` by the fused kernels; in bf16 mode the output is bfloat16. Padding may hold any finite number."""
+    """``lstm.bilstm`` by the fused kernels, and with ``owners`` ``lstm.final_states``, beside states of no meaning.
+
+    In bf16 mode the output is bfloat16. Padding, and rows after the last sequence, may hold any finite number.
+    """
     parts = [x] if isinstance(x, Tensor) else x
-    return _run(parts, lengths, (weight_ih, weight_hh, bias), precision, mask, variant, None)
-
-
-def fused_final(
-    x: Tensor,
-    owners: Tensor,
-    lengths: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias: Tensor,
-    precision: str = "fp32",
-    mask: Tensor | None = None,
-) -> Tensor:
-    """``lstm.final_states`` by the fused kernels; rows after the last sequence may hold any finite number."""
-    return _run([x], lengths, (weight_ih, weight_hh, bias), precision, mask, Variant(), owners)[1]
-
-
-def _run(
-    parts: Sequence[Tensor],
-    lengths: Tensor,
-    weights: tuple[Tensor, Tensor, Tensor],
-    precision: str,
-    mask: Tensor | None,
-    variant: Variant,
-    owners: Tensor | None,
-) -> tuple[Tensor, Tensor]:
     with torch.autocast(parts[0].device.type, enabled=False):
         how = mask, precision == "bf16", variant
+        weights = weight_ih, weight_hh, bias
         output, final = _FusedBiLSTM.apply(lengths, owners, *weights, *how, *parts)  # type: ignore[no-untyped-call]
     return output, final
 

@@ -69,9 +69,9 @@ def final_states(
     """
     obstacle = why_not_fused(x, weight_hh)
     if obstacle is None and kernel != "plain":
-        from rmreader.kernels.fused import fused_final
+        from rmreader.kernels.fused import fused_bilstm
 
-        return fused_final(x, owners, lengths, weight_ih, weight_hh, bias, precision, mask)
+        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision, mask, owners=owners)[1]
     starts = lengths.cumsum(0) - lengths
     place = starts[:, None] + torch.arange(int(lengths.max()), device=x.device)
     return bilstm(x[place.clamp(max=len(x) - 1)], lengths, weight_ih, weight_hh, bias, kernel, precision, mask)[1]
