@@ -124,9 +124,9 @@ def test_a_run_learns_from_questions_without_an_answer_and_from_its_teacher(tiny
     assert folders[str(first.best)] == folder
     theirs = open_arrays(folders[str(other)])[0]
     mean = (np.exp(arrays["end"].astype(float)) + np.exp(theirs["end"].astype(float))) / 2
-    np.testing.assert_allclose(np.exp(both.arrays["end"].astype(float)), mean, rtol=1e-2, atol=1e-4)
+    np.testing.assert_allclose(np.exp(both["end"].astype(float)), mean, rtol=1e-2, atol=1e-4)
     chances = [1 / (1 + np.exp(-one["no_answer"].astype(float))) for one in (arrays, theirs)]
-    np.testing.assert_allclose(1 / (1 + np.exp(-both.arrays["no_answer"])), np.mean(chances, axis=0), rtol=1e-4)
+    np.testing.assert_allclose(1 / (1 + np.exp(-both["no_answer"])), np.mean(chances, axis=0), rtol=1e-4)
 
 
 def test_the_papers_network_starts_from_a_reader_with_the_logit_and_the_other_way_round(

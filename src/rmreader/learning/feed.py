@@ -1,12 +1,10 @@
 """Batches for the device: made ahead by a thread, copied without waiting, their words looked up in the step itself."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +18,7 @@ from rmreader.learning.text_inputs import TextInputs
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
 
-if TYPE_CHECKING:
-    from rmreader.learning.teacher import Teacher
-
+Attach = Callable[[Batch[Any], NDArray[Any]], Batch[Any]]  # puts more beside a batch of these questions
 _AHEAD = 4  # batches in the making
 
 
@@ -38,7 +34,7 @@ class Feed:
         max_context: int | None = None,
         text_inputs: TextInputs | None = None,
         keep: bool = True,
-        teacher: Teacher | None = None,
+        teacher: Attach | None = None,
     ) -> None:
         """``keep``: tags and contextual vectors that are computed for these data are kept on disk."""
         self.teacher = teacher
@@ -74,7 +70,7 @@ class Feed:
         if self.pad is not None and batch.word_rows is not None:
             batch = dataclasses.replace(batch, letters=list_letters(self._lengths[batch.word_rows]))
         if self.teacher is not None:
-            batch = self.teacher.attach(batch, index)
+            batch = self.teacher(batch, index)
         pin = self.device.type == "cuda"
         return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))
 

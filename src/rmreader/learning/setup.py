@@ -1,6 +1,7 @@
 """Everything a run needs before its first step: data, lexicon, network, rewards, on the right device."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from rmreader.learning import checkpoint, outfolder, readerfolder
 from rmreader.learning.feed import Feed
 from rmreader.learning.parallel import ALONE, World
 from rmreader.learning.rewards import Rewards, build_rewards
-from rmreader.learning.teacher import teach
+from rmreader.learning.teacher import attach, teach
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.readers.folder import MANIFEST, open_folder
@@ -118,7 +119,8 @@ def prepare(
         outfolder.record(out, recipe, lexicon, text_inputs, train_sha256, temperature)
     teacher = None
     if recipe.training.teacher:
-        teacher = teach(recipe.training.teacher, learned, recipe.training.max_context, device, cache_dir)
+        said = teach(recipe.training.teacher, learned, recipe.training.max_context, device, cache_dir)
+        teacher = partial(attach, said)
     graphs = device.type == "cuda" and recipe.training.graphs
     pad = Padding(**_SHAPES, characters=lexicon.max_characters) if graphs else None
     reinforced = recipe.training.objective != "ml"

@@ -3,7 +3,6 @@
 
 import dataclasses
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,31 +27,25 @@ from rmreader.readers.folder import find, open_folder, reader_names
 _LEAST = -1e4  # a log-probability of nothing, in 16 bits
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """log p1, log p2 and the log-odds of no answer of every question to learn from."""
-
-    arrays: Arrays
-
-    def attach(self, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
-        """The batch of some questions with what the teacher says of them, as wide as it is."""
-        steps = np.arange(batch.context.shape[1])
-        inside = steps < batch.context_lengths[:, None]
-        places = (self.arrays["bounds"][index][:, None] + steps)[inside]
-        taught: dict[str, Any] = {}
-        for name in ("start", "end"):
-            taught[f"taught_{name}"] = np.full(inside.shape, _LEAST, np.float16)
-            taught[f"taught_{name}"][inside] = self.arrays[name][places]
-        if "no_answer" in self.arrays:
-            taught["taught_no_answer"] = self.arrays["no_answer"][index]
-        return dataclasses.replace(batch, **taught)
+def attach(said: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
+    """The batch of some questions with what the teacher said of them, as wide as it is."""
+    steps = np.arange(batch.context.shape[1])
+    inside = steps < batch.context_lengths[:, None]
+    places = (said["bounds"][index][:, None] + steps)[inside]
+    taught: dict[str, Any] = {}
+    for name in ("start", "end"):
+        taught[f"taught_{name}"] = np.full(inside.shape, _LEAST, np.float16)
+        taught[f"taught_{name}"][inside] = said[name][places]
+    if "no_answer" in said:
+        taught["taught_no_answer"] = said["no_answer"][index]
+    return dataclasses.replace(batch, **taught)
 
 
 def teach(
     names: str, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None = None
-) -> Teacher:
-    """The mean of the readers called ``names`` on the questions to learn from. What each of them says is kept, so that
-    another list of readers costs only those that are new in it."""
+) -> Arrays:
+    """log p1, log p2 and the log-odds of no answer of every question to learn from, the mean of the readers called
+    ``names``. What each of them says is kept, so that another list of readers costs only those that are new in it."""
     every = [_said(find(name), learned, max_context, device, cache_dir) for name in reader_names(names)]
     mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
     for name in ("start", "end"):
@@ -62,7 +55,7 @@ def teach(
     if able := [said["no_answer"] for said in every if "no_answer" in said]:
         chance = np.clip(sum(1 / (1 + np.exp(-odds.astype(np.float64))) for odds in able) / len(able), 1e-6, 1 - 1e-6)
         mean["no_answer"] = np.log(chance / (1 - chance)).astype(np.float32)
-    return Teacher(mean)
+    return mean
 
 
 def _said(
