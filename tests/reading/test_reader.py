@@ -254,6 +254,21 @@ def test_no_answer_reaches_across_a_break(
             assert len(sides) == 1
 
 
+@given(st.integers(1, 300), st.lists(st.sampled_from(["\n\n", "\t", "\n \r\n", "\n\n\n"]), max_size=12), st.randoms())
+@settings(max_examples=20, deadline=None)
+def test_no_answer_reaches_across_a_blank_line_or_a_tab(
+    reader: Reader, windowed: Reader, words: int, gaps: list[str], shuffler: random.Random
+) -> None:
+    parts = (tokenize(PASSAGE).words * 10)[:words]
+    for gap in gaps:
+        parts.insert(shuffler.randrange(len(parts) + 1), gap)
+    text = " ".join(parts)
+    for one in (reader, windowed):
+        answers = [*one.ask(QUESTION, text, top=20), *next(one.ask_many([(QUESTION, text)], top=20))]
+        assert answers
+        assert not any("\t" in answer.text or answer.text.replace(" ", "").count("\n") > 1 for answer in answers)
+
+
 def test_questions_are_taken_one_by_one_and_answers_given_as_they_come(reader: Reader) -> None:
     taken = []
 

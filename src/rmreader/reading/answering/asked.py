@@ -1,5 +1,6 @@
 """One question while its passage is being read: in one go, or by portions and then what looked best once more."""
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from rmreader.text.tokens import Tokens, tokenize
 MAX_QUESTION = 10_000  # tokens
 CONTEXT = 48  # tokens that a portion shows beyond any answer it may give
 
+_APART = re.compile(r"\n\s*\n|\t")  # a blank line parts paragraphs, a tab the cells of a table; SQuAD has neither
 _CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
 
@@ -59,7 +61,8 @@ class Asked:
 
     Scores of different portions cannot be compared: the network was only ever taught to choose within one text. So of a
     passage in several portions, the surroundings of the spans with the highest logits, as many as one window holds, are
-    read once more, as one text. Answers, scores and confidences are those of this last reading.
+    read once more, as one text. Answers, scores and confidences are those of this last reading. No answer reaches
+    across a blank line or a tab.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Asked:
             raise UserError(
                 f"the question has {len(self.question_tokens):,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
+        apart = (match.end() for match in _APART.finditer(row.passage))
+        self.breaks = np.sort(np.array([*row.breaks, *apart], np.int64))
         length = len(self.passage_tokens) if len(self.question_tokens) else 0
         self.places = np.arange(length)  # the tokens of the passage that are being read
         self.portions = portions(length, max_length, window)
@@ -116,7 +121,7 @@ class Asked:
         first = portion.first - portion.begin
         own, ends = logits.start[first : portion.last - portion.begin], logits.end[first:]
         spans = span_scores(own, ends, self.max_length)
-        if self._best or self.row.breaks:  # what is read may have gaps, and no answer has one in it
+        if self._best or len(self.breaks):  # what is read may have gaps, and no answer has one in it
             line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
             to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
             spans[line[to] - line[: len(spans), None] > reach] = -np.inf
@@ -135,7 +140,7 @@ class Asked:
 
     def _line(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Numbers of these tokens that go up by 1 from each to the next, but by more over a gap or a break."""
-        before = np.searchsorted(self.row.breaks, self.passage_tokens.starts[places], side="right")
+        before = np.searchsorted(self.breaks, self.passage_tokens.starts[places], side="right")
         return np.asarray(places + self.max_length * before)
 
     def _choose(self) -> None:

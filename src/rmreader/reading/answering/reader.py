@@ -102,8 +102,8 @@ class Reader:
         They are different answers, none part of another, as long as the passage has so many. An empty list says that
         there is no answer: the passage does not say, by the reader's own decision (``always`` switches it off and takes
         an answer for granted), or none is sure enough, or there is no word to read. ``none`` of the list is the chance
-        of the first, ``guess`` the best answer all the same. ``breaks`` are characters of the passage that no answer
-        reaches across, as where one of several texts in it ends.
+        of the first, ``guess`` the best answer all the same. No answer reaches across a blank line, a tab, or
+        one of ``breaks``, characters of the passage, as where one of several texts in it ends.
         """
         _check(top, min_confidence)
         asked = self._read(self._asked(Row("", question, passage, breaks=tuple(breaks))))
