@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 import zipfile
 from pathlib import Path
@@ -66,6 +67,52 @@ def test_what_cannot_be_read_is_one_sentence(name: str, content: bytes, says: st
     with pytest.raises(UserError, match=says) as caught:
         read_document(name, content)
     assert str(caught.value).startswith(f"{name}: ")
+
+
+HTML_TABLE = (
+    "<table><tr><th>Lesson</th> <th>Price</th></tr>\n<tr>\n  <td><p>Group <b>lesson</b></p></td>\n  <td>&euro;32<br>"
+    "</td></tr><tr><td>Trail ride<td>&euro;78</table><p>Closed:</p><dl><dt>Sunday</dt> <dd>10 to 4</dd><dt>Monday"
+    "<dd>never</dl>"
+)
+ROWS = ["Lesson\tPrice", "Group lesson\t€32", "Trail ride\t€78"]
+TERMS = ["Closed:", "Sunday\t10 to 4", "Monday\tnever"]
+BARS = "Before.\n\n| Lesson | Price |\n|---|--:|\n| **Group** lesson | €32 |\n| Trail ride | €78 |\nAfter.\n"
+BARE = "Lesson | Price\n---|---\nGroup lesson | €32\nTrail ride | €78\n\nAfter."
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("x.html", HTML_TABLE, [*ROWS, *TERMS]),
+        ("x.md", BARS, ["Before.", *ROWS, "After."]),
+        ("x.md", BARE, [*ROWS, "After."]),
+        (
+            "x.html",
+            f"<table><tr><td>{'Long. ' * 80}<td>Next.<tr><td>1<td>2",
+            [("Long. " * 80).strip(), "Next.", "1\t2"],
+        ),
+    ],
+)
+def test_a_row_of_a_table_is_a_paragraph_with_its_cells_apart(name: str, text: str, rows: list[str]) -> None:
+    document = read_document(name, text.encode())
+    found = [re.sub(r" *\t *", "\t", one.text) for one in document.paragraphs]
+    assert found == rows
+    price = next((one for one in document.paragraphs if "32" in one.text), None)
+    if price is not None:
+        start, end = price.span(price.text.index("€"), len(price.text))
+        assert text[start:end] in ("€32", "&euro;32")
+
+
+def test_a_row_of_a_word_table_is_a_line_with_its_cells_apart() -> None:
+    cell = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>".format
+    rows = "".join(
+        f"<w:tr>{cell(a)}<w:tc><w:p/></w:tc>{cell(b)}</w:tr>" for a, b in [("Lesson", "Price"), ("Ride", "€78")]
+    )
+    body = f"<w:p><w:r><w:t>Prices</w:t></w:r></w:p><w:tbl>{rows}</w:tbl><w:p><w:r><w:t>End</w:t></w:r></w:p>"
+    document = read_document("x.docx", docx([], f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'))
+    assert [one.text for one in document.paragraphs] == ["Prices", "Lesson\tPrice", "Ride\t€78", "End"]
+    start, end = document.paragraphs[2].span(5, 8)
+    assert document.original[start:end] == "€78"
 
 
 def test_headings_and_pages(docs: Path) -> None:

@@ -66,7 +66,7 @@ def pages(draw: st.DrawFn) -> str:
     """HTML as people and programs write it."""
     parts = ["<!doctype html><html><head><title>A &amp; B</title><style>p > a {x: '<p>'}</style></head><body>"]
     for _ in range(draw(st.integers(1, 8))):
-        kind = draw(st.sampled_from(["p", "div", "li", "h2", "td"]))
+        kind = draw(st.sampled_from(["p", "div", "li", "h2", "td", "tr", "dt", "dd"]))
         inner = ""
         for word in draw(SOME):
             text = html.escape(word, quote=draw(st.booleans()))

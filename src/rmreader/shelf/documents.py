@@ -30,7 +30,11 @@ _KINDS = {
 }  # fmt: skip
 _TEXTS = {".txt", ".text", ".md", ".markdown", ".mkd", ".html", ".htm", ".xhtml"}
 _OFFICE = {
-    "docx": (read_docx, "a Word document (.docx)", "the document's paragraphs, one per line"),
+    "docx": (
+        read_docx,
+        "a Word document (.docx)",
+        "the document's paragraphs and rows of tables, one per line, a tab after a cell",
+    ),
     "pdf": (read_pdf, "a PDF document", "the text of the pages as pypdf gives it, a form feed after each"),
 }
 _READ: dict[str, Callable[[str], Iterable[Stretch]]]

@@ -25,6 +25,9 @@ _PIECE = re.compile(r"\s+|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]
 _TRAIL = " › "  # between a heading and the one below it
 
 
+ROW = 300  # characters: a row of a table that has more is a way to lay out a page
+
+
 class Paragraphs:
     """Paragraphs while a document is being walked through, under the headings that were met."""
 
@@ -46,14 +49,21 @@ class Paragraphs:
 
 
 def read_html(text: str) -> list[Stretch]:
-    """The paragraphs of a page; its title is the heading above all others."""
-    out, level = Paragraphs(), None
+    """The paragraphs of a page; its title is the heading above all others. A row of a table, or a term with what it
+    means, is one paragraph, with a tab between two cells."""
+    out, level, row = Paragraphs(), None, False
     for begin, end, closing, name in _tags(text):
         _spell(out.maker, text, begin, end)
         if name not in _BLOCKS:
             continue
-        out.end(level)
         heading = 0 if name == "title" else int(name[1]) if re.fullmatch(r"h[1-6]", name) else None
+        if name in ("tr", "table", "dl") or (name == "dt" and not closing):
+            row = name in ("tr", "dt") and not closing
+        elif row and heading is None and 0 < out.maker.size < ROW:
+            if not out.maker.parts[-1].endswith("\t"):
+                out.maker.add("\t", end, 0)
+            continue
+        out.end(level)
         level = None if closing else heading if heading is not None else level
     out.end(level)
     return out.made
@@ -95,7 +105,7 @@ def _spell(maker: Maker, text: str, begin: int, end: int) -> None:
     for match in _PIECE.finditer(text, begin, end):
         piece = match[0]
         if piece.isspace():
-            if maker.size and not maker.parts[-1].endswith(" "):
+            if maker.size and not maker.parts[-1].endswith((" ", "\t")):
                 maker.add(" ", match.start(), len(piece))
         else:
             maker.add(html.unescape(piece) if piece[0] == "&" else piece, match.start(), len(piece))
@@ -117,8 +127,9 @@ _INLINE = re.compile(
 
 
 def read_markdown(text: str) -> list[Stretch]:
-    """The paragraphs of a Markdown text: its marks left out, items of lists as paragraphs, code as it is."""
-    out, at, fence = Paragraphs(), _front_matter(text), ""
+    """The paragraphs of a Markdown text: its marks left out, items and rows of tables as paragraphs, a tab between two
+    cells, code as it is."""
+    out, at, fence, table = Paragraphs(), _front_matter(text), "", False
     while at < len(text):
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
@@ -137,10 +148,11 @@ def read_markdown(text: str) -> list[Stretch]:
             out.end(1 if found[1][0] == "=" else 2)
         elif not line.strip() or _RULE.match(line) or _DEFINED.match(line):
             out.end()
+            table = "|" in line
         else:
             lead = _LEAD.match(line)
             skip = lead.end() if lead else 0
-            if line[:skip].strip(" \t>"):  # an item
+            if table or line[:skip].strip(" \t>") or line.startswith("|", skip):  # a row, or an item
                 out.end()
             _line(out.maker, line[skip:], at + skip)
         at = end + 1
@@ -176,5 +188,5 @@ def _unmark(maker: Maker, text: str, at: int) -> None:
         elif kind == "entity":
             maker.add(html.unescape(match[kind]), here, len(match[kind]))
         elif kind:
-            maker.add(" " if kind == "cell" else match[kind], here)
+            maker.add("\t" if kind == "cell" else match[kind], here)
     maker.add(text[done:], at + done)

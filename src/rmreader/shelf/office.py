@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from rmreader.shelf.markup import Paragraphs
+from rmreader.shelf.markup import ROW, Paragraphs
 from rmreader.shelf.places import Stretch, paragraphs
 
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "
@@ -23,7 +23,7 @@ class Unreadable(ValueError):
 
 
 def read_docx(content: bytes) -> tuple[str, list[Stretch]]:
-    """Its text, one line per paragraph, and the paragraphs in it, under the headings that their styles make."""
+    """Its text, one line per paragraph or row of a table, and these, under the headings that their styles make."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open("word/document.xml") as file:
             most = min(_MOST_XML, max(16 << 20, 100 * len(content)))
@@ -55,11 +55,13 @@ class _Word:
     def __init__(self) -> None:
         self.out, self.original, self.size = Paragraphs(), list[str](), 0
         self.level: int | None = None
-        self.open, self.skipped = False, 0
+        self.open, self.row, self.skipped = False, False, 0
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name.endswith(" Fallback"):  # the same once more, for older programs
             self.skipped += 1
+        elif name == f"{_WORD}tr":
+            self._between_rows(row=True)
         elif name == f"{_WORD}p":
             self.finish()
         elif name == f"{_WORD}pStyle":
@@ -76,6 +78,8 @@ class _Word:
             self.skipped -= 1
         elif name == f"{_WORD}t":
             self.open = False
+        elif name == f"{_WORD}tr":
+            self._between_rows(row=False)
         elif name == f"{_WORD}p":
             self.finish()
 
@@ -89,9 +93,17 @@ class _Word:
             self.original.append(text)
             self.size += len(text)
 
+    def _between_rows(self, row: bool) -> None:
+        self.row = False
+        self.finish()
+        self.row = row
+
     def finish(self) -> None:
-        """The paragraph ends; the next is on a line of its own."""
-        if self.out.maker.size:
+        """The paragraph ends; the next is on a line of its own, or in a row of a table after a tab."""
+        if self.row and self.level is None and 0 < self.out.maker.size < ROW:
+            if self.original[-1] != "\t":
+                self._write("\t")
+        elif self.out.maker.size:
             self.out.end(self.level)
             self.original.append("\n")
             self.size += 1
