@@ -47,6 +47,12 @@ def test_a_pipe_is_streamed_to_and_stays(reader: Reader, folder: Path, tmp_path:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_stream_that_is_full_is_named(reader: Reader) -> None:
+    with pytest.raises(UserError, match=r"/dev/full: cannot be written to \(No space left on device\)"):
+        predict(reader, ROWS, Path("/dev/full"))
+
+
 def test_places_where_nothing_can_be_written_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     circle = tmp_path / "circle"

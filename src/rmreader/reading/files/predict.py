@@ -175,7 +175,12 @@ def _stream(out: Path) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
     else:
         with open(out if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file:
-            yield file
+            try:
+                yield file
+            except UserError:  # what could not be written cannot be written when it is closed, either
+                with contextlib.suppress(OSError):
+                    file.close()
+                raise
 
 
 def _opened(path: Path, mode: str) -> IO[bytes]:
