@@ -94,15 +94,16 @@ def test_what_the_user_can_mend_is_one_sentence_and_status_1(arguments: list[str
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("arguments", [["recipe"], ["--help"], ["--version"], ["ask", "--help"]])
 @pytest.mark.parametrize("unbuffered", ["", "1"])  # the last flush fails too where there is a buffer
-def test_a_full_disk_is_one_sentence(unbuffered: str) -> None:
+def test_a_full_disk_is_one_sentence(unbuffered: str, arguments: list[str]) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, "recipe"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=600, env=environment
+            [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=600, env=environment
         )
     assert done.returncode == 1
-    assert done.stderr == "error: No space left on device.\n"
+    assert done.stderr == "error: No space left on device; make room, and try again.\n"
 
 
 @pytest.mark.parametrize("arguments", [["chat", "good.txt"], ["ask", "--passage", "-", "Who?"]])

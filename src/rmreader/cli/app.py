@@ -1,6 +1,7 @@
 """The typer application, and how every error becomes one sentence and an exit status."""
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -16,6 +17,12 @@ from rmreader.version import __version__
 
 _FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them
 
+_REMEDIES = {
+    errno.ENOSPC: "make room, and try again",
+    errno.EACCES: "check its permissions",
+    errno.EROFS: "choose another place",
+}
+
 
 class _Verbs(TyperGroup):
     """Statuses: 0 done, 1 an error the user can fix (one sentence on stderr; 3 where it is a faulty
@@ -27,38 +34,41 @@ class _Verbs(TyperGroup):
         return [*(verb for verb in _FIRST if verb in verbs), *(verb for verb in verbs if verb not in _FIRST)]
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        with _harmless():
+        with _harmless(), _in_a_sentence():
             return super().make_context(*words, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        with _harmless():
-            return self._invoke(ctx)
-
-    def _invoke(self, ctx: Any) -> Any:
-        try:
+        with _harmless(), _in_a_sentence():
             result = super().invoke(ctx)
             if sys.stdout is not None:  # as where it was closed
                 sys.stdout.flush()
             return result
-        except UserError as error:
-            _fail(str(error), error.status)
-        except (
-            BrokenPipeError
-        ):  # the reader of our output has left, as in `| head`: nothing to say, nobody to say it to
-            silence_stdout()
-            raise typer.Exit(141) from None
-        except OSError as error:
-            _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.")
-        except ModuleNotFoundError as error:
-            from rmreader.doctor import pip_line
 
-            line = pip_line(error.name or "")
-            if line is None:
-                raise
-            _fail(f"this needs the package {error.name}, which is not installed; {line} gets it.")
-        except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
-            raise typer.Exit(130) from None
+
+@contextlib.contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """Whatever goes wrong that a person can fix is one sentence and a status."""
+    try:
+        yield
+    except UserError as error:
+        _fail(str(error), error.status)
+    except BrokenPipeError:  # the reader of our output has left, as in `| head`: nothing to say, nobody to say it to
+        silence_stdout()
+        raise typer.Exit(141) from None
+    except OSError as error:
+        where, why = f"{error.filename}: " if error.filename else "", error.strerror or error
+        remedy = _REMEDIES.get(error.errno or 0, "check the path" if where else "")
+        _fail(f"{where}{why}{f'; {remedy}' if remedy else ''}.")
+    except ModuleNotFoundError as error:
+        from rmreader.doctor import pip_line
+
+        line = pip_line(error.name or "")
+        if line is None:
+            raise
+        _fail(f"this needs the package {error.name}, which is not installed; {line} gets it.")
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        raise typer.Exit(130) from None
 
 
 @contextlib.contextmanager
