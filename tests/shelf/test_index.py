@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -157,6 +158,34 @@ def test_a_file_that_is_no_index_is_one_sentence(docs: Path, tmp_path: Path, dam
         use()
 
 
+def test_where_no_index_can_be_is_said_with_its_remedy(docs: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("Ada wrote it." * 100)
+    with pytest.raises(UserError, match=r"docs: a folder; make an index of it and ask that: rmreader index .*docs"):
+        SqliteIndex(docs).search("Who?", 5)
+    with pytest.raises(UserError, match=r"docs: a folder; give the file to write\."):
+        add(SqliteIndex(docs), [docs])
+    with pytest.raises(UserError, match=r"text: no index of rmreader"):
+        add(SqliteIndex(text), [docs])
+    with pytest.raises(UserError, match=r"text is a file, not a folder; choose another place"):
+        add(SqliteIndex(text / "i"), [docs])
+    add(SqliteIndex(tmp_path / "new" / "folder" / "i"), [docs])
+    assert SqliteIndex(tmp_path / "new" / "folder" / "i").size() == 5
+
+
+def test_a_full_disk_is_said_and_loses_nothing(docs: Path, library: Path, tmp_path: Path) -> None:
+    index = SqliteIndex(tmp_path / "i")
+    add(index, [docs])
+    base = index._mine.base
+    base.execute(f"PRAGMA max_page_count = {base.execute('PRAGMA page_count').fetchone()[0] + 10}")
+    with pytest.raises(UserError, match="the disk is full; make room, and index again"):
+        add(index, [library], workers=1)
+    assert index.size() == 5
+    base.execute("PRAGMA max_page_count = 1000000")
+    add(index, [library], workers=1)
+    assert index.size() == 205
+
+
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such index; make it: rmreader index"):
         SqliteIndex(tmp_path / "i").search("Who?", 5)
@@ -187,6 +216,19 @@ def written(path: Path) -> int:
         return SqliteIndex(path).size()
     except UserError:  # it is not there yet, or has no tables yet
         return -1
+
+
+def test_interrupted_it_says_so_in_a_word(library: Path, tmp_path: Path) -> None:
+    for number in range(200, 1000):
+        shutil.copyfile(library / f"ship-{number % 200}.txt", library / f"ship-{number}.txt")
+    command = [sys.executable, "-m", "rmreader", "index", str(library), "--out", str(tmp_path / "i"), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while written(tmp_path / "i") < 1 and process.poll() is None:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
+    assert process.communicate(timeout=60)[1] == "interrupted\n"
+    assert process.returncode == 130
+    assert 0 < SqliteIndex(tmp_path / "i").size() < 1000
 
 
 @pytest.mark.slow

@@ -138,7 +138,8 @@ def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
     with ProcessPoolExecutor(workers, context, initializer=end_with, initargs=(os.getpid(),)) as pool:
         try:
             for name in chain(few, names):
-                waiting.append((name, pool.submit(read_entry, name)))
+                with _alone_to_interrupt():
+                    waiting.append((name, pool.submit(read_entry, name)))
                 if len(waiting) >= 4 * workers:
                     yield waiting.popleft()[1].result()
             while waiting:
@@ -150,6 +151,19 @@ def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _alone_to_interrupt() -> Iterator[None]:
+    """Processes that start within do not hear Ctrl-C, which is for the one that starts them."""
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def read_entry(name: Name) -> Entry:

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from rmreader.errors import UserError
+from rmreader.files import file_to_write
 from rmreader.shelf.places import Run, Stretch
 
 Name = tuple[str, str]
@@ -98,6 +99,7 @@ _COLUMNS = "passages.id, root, file, text, runs, page, heading, offsets"
 _ENTRY = "root, file, checksum, offsets, note"
 ABOUT = 1.0  # what a word in the headings counts, against one in the text
 _MOST_WORDS = 100  # of a question, to search by
+_NO_INDEX = "no index of rmreader, or one of another version; make it anew: rmreader index."
 _WAIT = 60.0  # seconds for another process that writes
 _COMMON = """
 a about after all also am an and any are as at be been before being between both but by can could did do does during
@@ -155,7 +157,8 @@ class SqliteIndex:
                     _insert(base, entry)
                 base.execute("COMMIT")
             except BaseException:
-                base.execute("ROLLBACK")
+                if base.in_transaction:  # a full disk has ended it
+                    base.execute("ROLLBACK")
                 raise
 
     def size(self) -> int:
@@ -227,7 +230,11 @@ def _remove(base: sqlite3.Connection, name: Name) -> None:
 
 def _connect(path: Path, create: bool) -> sqlite3.Connection:
     """The file, opened; made where it is not there and may be, refused where it is no index."""
-    if not create and not path.is_file():
+    if create:
+        file_to_write(path).parent.mkdir(parents=True, exist_ok=True)
+    elif path.is_dir():
+        raise UserError(f"{path}: a folder; make an index of it and ask that: rmreader index {path} --out FILE.")
+    elif not path.is_file():
         raise UserError(f"{path}: no such index; make it: rmreader index FOLDER --out {path}.")
     writable = os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
     address = path.absolute().as_uri() + ("" if writable else "?immutable=1")  # where no log can be put beside it
@@ -245,7 +252,7 @@ def _connect(path: Path, create: bool) -> sqlite3.Connection:
         schema = base.execute("SELECT sql FROM sqlite_schema WHERE name NOT LIKE 'words_%' AND sql > ''")
         there = {sql for (sql,) in schema}
         if base.execute("PRAGMA application_id").fetchone()[0] != _FORMAT or there != set(_SCHEMA):
-            raise UserError(f"{path}: no index of rmreader, or one of another version; make it anew: rmreader index.")
+            raise UserError(f"{path}: {_NO_INDEX}")
         base.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut the last moments, no more
         base.execute("PRAGMA cache_size = -65536")
         base.execute("PRAGMA mmap_size = 1073741824")
@@ -267,4 +274,8 @@ def runs_of(written: str, text: str) -> tuple[Run, ...]:
 def _why(error: Exception) -> str:
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return f"another process has been writing for {_WAIT:.0f} s; try again."
+    if "is full" in str(error):
+        return "the disk is full; make room, and index again: what was written before is kept."
+    if "not a database" in str(error):
+        return _NO_INDEX
     return f"cannot be used ({' '.join(str(error).split())}); make it anew: rmreader index."
