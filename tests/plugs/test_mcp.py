@@ -309,6 +309,7 @@ def test_an_index_is_asked(index: str) -> None:
         call(3, "ask_index", question="Which colour has the submarine?"),
         call(4, "ask_index"),
         ask(5),
+        call(6, "ask_index", question="How long is the bridge?"),
         options=("--index", index),
     )
     assert [tool["name"] for tool in found[1]["result"]["tools"]] == ["ask_passage", "ask_index"]
@@ -320,6 +321,7 @@ def test_an_index_is_asked(index: str) -> None:
     assert found[3]["result"]["content"][0]["text"].startswith("not in these documents")
     assert found[4]["result"]["isError"] is True
     assert found[5]["result"]["structuredContent"]["answers"][0]["text"] == "Ada Lovelace"
+    assert " in bridge.md, Bridge): The bridge is" in found[6]["result"]["content"][0]["text"]
 
 
 def test_what_is_no_index_is_one_sentence(index: str, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def _argument(given: Any, name: str, kind: type[Any], default: Any = None) -> An
 def _result(found: Any) -> dict[str, Any]:
     """Answers or citations as plain data, and as lines for a model that reads text alone."""
     trees = [_plain(one) for one in found]
-    where = [f" in {tree['file']}" if "file" in tree else "" for tree in trees]
+    where = ["" if isinstance(one, Answer) else f" in {one.place}" for one in found]
     lines = [f"{t['text']} ({t['confidence']:.0%} sure{w}): {t['sentence']}" for t, w in zip(trees, where, strict=True)]
     tree = {"answers": trees, "no_answer": found.none}
     tree |= {"guess": _plain(found.guess)} if not trees and found.guess is not None else {}
