@@ -150,6 +150,13 @@ def test_files_that_are_not_what_they_seem_are_one_sentence(
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_no_file_is_said_before_its_ending(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a folder; give a file of questions\.$"):
+        list(read_rows(tmp_path))
+    with pytest.raises(UserError, match=r"no such file; check the path\.$"):
+        list(read_rows(tmp_path / "nowhere"))
+
+
 @pytest.mark.parametrize(("name", "tab"), [("x.csv", ","), ("x.tsv", "\t")])
 def test_a_quote_that_is_left_open_loses_no_row_in_silence(tmp_path: Path, name: str, tab: str) -> None:
     lines = ["id,question,passage", '0,Who?,"Yes" said Bob', "1,Who?,Ann", '2,Who?,"Ann', "3,Who?,Tim", "4,Who?,Tom"]

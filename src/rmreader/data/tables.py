@@ -77,12 +77,7 @@ class Source:
             if sys.stdin is None:
                 raise UserError("-: standard input is closed; give a file, or the rows through a pipe.")
             return cls(path, kind, sys.stdin.buffer.read())
-        if path.is_dir():
-            raise UserError(f"{path}: a folder; give a file of questions.")
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path}: a pipe or device; send its content through standard input, which is -.")
-        if not path.is_file():
-            raise UserError(f"{path}: no such file.")
+        _check_file(path)
         return cls(path, kind)
 
     def open(self) -> IO[bytes]:
@@ -121,8 +116,21 @@ def kind_of(path: Path, kind: str = "") -> str:
         raise UserError(f"{kind!r} is no format that is known; take one of {', '.join(known)}.")
     found = kind or ("jsonl" if str(path) == "-" else kind_named(path))
     if not found:
-        raise UserError(f"{path}: the ending says nothing about the format; name it: {', '.join(known)}.")
+        _check_file(path)
+        endings = ", ".join(KINDS)
+        raise UserError(
+            f"{path}: the ending says nothing about the format; rename it ({endings}), or give `predict` --format."
+        )
     return found
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise UserError(f"{path}: a folder; give a file of questions.")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: a pipe or device; send its content through standard input, which is -.")
+    if not path.exists():
+        raise UserError(f"{path}: no such file; check the path.")
 
 
 def is_table(path: Path) -> bool:
