@@ -17,6 +17,11 @@ def one_line(text: str) -> str:
     return printable(re.sub(r"\s+", " ", text))
 
 
+def counted(number: int, what: str) -> str:
+    """So many of it: 1 answer, 2 answers."""
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
+
+
 def say(sentence: str) -> None:
     """Tell the person at the keyboard something."""
     if not muted and sys.stderr is not None:  # as where it was closed

@@ -151,6 +151,31 @@ def test_a_passage_of_any_kind(docs: Path) -> None:
     assert read_document(docs / "bridge.docx").original[best["start"] : best["end"]] == "John Fowler"
 
 
+def test_a_passage_with_pages_is_cited_with_its_page(docs: Path) -> None:
+    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    run, paper = CliRunner(), str(docs / "report.pdf")
+    assert "Maria Mitchell  (" in (told := run.invoke(app, ["ask", "-p", paper, ASKED[5][0]]).stdout)
+    assert ")  page 2   " in told
+    both = run.invoke(app, ["ask", "-p", str(docs / "rivers.md"), "-p", paper, ASKED[5][0], "--json"])
+    best = json.loads(both.stdout)["answers"][0]
+    assert (best["text"], best["file"], best["page"]) == ("Maria Mitchell", paper, 2)
+    tree = json.loads(run.invoke(app, ["ask", "-p", str(docs / "rivers.md"), ASKED[2][0], "--json"]).stdout)
+    assert "page" not in tree["answers"][0]
+
+
+def test_one_is_not_several(docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.txt").write_text("Ada wrote it.")
+    (tmp_path / "one" / "b.bin").write_bytes(bytes(range(256)))
+    told = CliRunner().invoke(app, ["index", str(tmp_path / "one"), "--out", str(tmp_path / "i")]).stderr
+    assert ": 1 document (1 new, 0 changed, 0 gone, 0 as they were); 1 file that cannot be read.\n" in told
+
+
+def test_a_folder_is_no_passage_but_can_be_indexed(docs: Path) -> None:
+    with pytest.raises(UserError, match=r"docs: a folder; make an index of it and ask that: rmreader index .*docs\.$"):
+        read_document(docs)
+
+
 def test_a_conversation(shelf: Shelf, tmp_path: Path) -> None:
     out, lines = (
         StringIO(),

@@ -11,6 +11,7 @@ import typer
 from rmreader.cli.app import app
 from rmreader.cli.output import note
 from rmreader.cli.read import Always, MaxLength, MinConfidence, Model, Threads
+from rmreader.console import counted
 from rmreader.errors import UserError
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def _report(done: Summary, data: Path, out: Path) -> None:
     if done.strangers:
         note(f"{out} also holds answers to {done.strangers:,} questions that {data} does not have.")
     earlier = f", {done.resumed:,} from before" if done.resumed else ""
-    note(f"{out}: {done.answered:,} answers, {done.unanswered:,} questions without one{earlier}.")
+    none = counted(done.unanswered, "question")
+    note(f"{out}: {counted(done.answered, 'answer')}, {none} without one{earlier}.")
     if done.skipped and not (done.answered or done.unanswered or done.resumed):
         raise UserError(f"{data}: no row of it could be read; the first: {done.bad[0]}.")

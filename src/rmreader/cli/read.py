@@ -92,14 +92,19 @@ def ask(
         else:
             if number:
                 typer.echo()
-            places = [(answer, whole, passages.locate(answer)[0]) for answer in found]
-            show_found(question, places, found.doubt())
+            show_found(question, [(answer, whole, _place(passages, answer)) for answer in found], found.doubt())
 
 
 def _located(passages: Passages, answer: Answer) -> dict[str, Any]:
-    """An answer as plain data, with the file it is in, where there are several."""
-    file, here = passages.locate(answer)
-    return dataclasses.asdict(here) | ({"file": file} if file else {})
+    """An answer as plain data, with the file it is in, where there are several, and the page, where it has one."""
+    (file, here), page = passages.locate(answer), passages.page(answer)
+    return dataclasses.asdict(here) | ({"file": file} if file else {}) | ({"page": page} if page else {})
+
+
+def _place(passages: Passages, answer: Answer) -> str:
+    """The same for a person."""
+    page = passages.page(answer)
+    return ", ".join(filter(None, (passages.locate(answer)[0], f"page {page}" if page else "")))
 
 
 def _ask_shelf(

@@ -10,6 +10,7 @@ import typer
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note
 from rmreader.cli.read import Always, Index, MinConfidence, Model
+from rmreader.console import counted
 from rmreader.errors import UserError
 from rmreader.files import cache_root
 
@@ -42,7 +43,8 @@ def index(
     if more > 0:
         note(f"and {more:,} more remarks; --json lists them all.")
     counts = f"{done.added:,} new, {done.changed:,} changed, {done.removed:,} gone, {done.unchanged:,} as they were"
-    note(f"{out}: {shelf.index.size():,} documents ({counts}); {len(done.refused):,} files that are no documents.")
+    there = counted(shelf.index.size(), "document")
+    note(f"{out}: {there} ({counts}); {counted(len(done.refused), 'file')} that cannot be read.")
 
 
 @app.command()

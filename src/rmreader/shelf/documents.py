@@ -109,6 +109,8 @@ def _bytes(place: str | Path) -> bytes:
         else:
             with Path(place).expanduser().open("rb") as file:
                 content = file.read(LARGEST + 1)
+    except IsADirectoryError:
+        raise UserError(f"{place}: a folder; make an index of it and ask that: rmreader index {place}.") from None
     except OSError as error:
         raise UserError(f"{place}: cannot be read ({error.strerror}); check the path.") from None
     except (RuntimeError, ValueError) as error:  # such as ~nobody, or a NUL in the name

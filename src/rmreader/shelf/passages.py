@@ -56,9 +56,19 @@ class Passages:
         """Where each begins; from the second on, no answer may reach across."""
         return [0, *accumulate(len(text) + len(BETWEEN) for text in self.texts[:-1])]
 
+    def page(self, answer: Answer) -> int | None:
+        """The page that an answer is on, of a document that has pages."""
+        number = self._number(answer)
+        here = self.documents[number].paragraphs if self.documents else ()
+        at = self.locate(answer)[1].start
+        return here[bisect_right(here, at, key=lambda one: one.runs[0][1]) - 1].page if here else None
+
+    def _number(self, answer: Answer) -> int:
+        return bisect_right(self.begins, answer.start) - 1
+
     def locate(self, answer: Answer) -> tuple[str, Answer]:
         """The name of the text that an answer is in, and the answer with its places in that text."""
-        number = bisect_right(self.begins, answer.start) - 1
+        number = self._number(answer)
         start, end = answer.start - self.begins[number], answer.end - self.begins[number]
         if self.documents:
             start, end = self.documents[number].whole.span(start, end)
