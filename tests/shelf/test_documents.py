@@ -115,6 +115,18 @@ def test_a_row_of_a_word_table_is_a_line_with_its_cells_apart() -> None:
     assert document.original[start:end] == "€78"
 
 
+def test_a_footnote_is_text_and_an_address_is_none() -> None:
+    text = "It rose.[^1]\n\n[^1]: By 3 %.\n[Ada]: it rose by 4 %\n[x]: https://a.org 'A title'\n[y]: <a.html>\n\nEnd."
+    read = [one.text for one in read_document("x.md", text.encode()).paragraphs]
+    assert read == ["It rose.[^1]", "[^1]: By 3 %.\n[Ada]: it rose by 4 %", "End."]
+
+
+def test_a_hyphen_that_holds_a_word_together_is_read() -> None:
+    body = "<w:p><w:r><w:t>Order C</w:t><w:noBreakHyphen/><w:t>310.</w:t></w:r></w:p>"
+    word = docx([], f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+    assert read_document("x.docx", word).whole.text == "Order C-310."
+
+
 def test_headings_and_pages(docs: Path) -> None:
     pytest.importorskip("pypdf", reason="PDF documents need pypdf")
     word = read_document(docs / "bridge.docx")

@@ -115,7 +115,9 @@ _FENCE = re.compile(r" {0,3}(```|~~~)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:\s+|$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})\s*\Z")
 _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*\Z|[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)+[ \t:-]*\Z")
-_DEFINED = re.compile(r" {0,3}\[[^\]]{1,200}\]:\s")
+_DEFINED = re.compile(
+    r" {0,3}\[(?!\^)[^\]]{1,200}\]:[ \t]*\S+(?:[ \t]+[\"'(].*)?\s*\Z"
+)  # an address; a footnote is text
 _LEAD = re.compile(r"(?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)?")
 _INLINE = re.compile(
     r"\\(?P<literal>[!-/:-@\[-`{-~])|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"

@@ -72,6 +72,8 @@ class _Word:
             self.open = True
         elif name in (f"{_WORD}tab", f"{_WORD}br", f"{_WORD}cr") and self.out.maker.size:
             self._write("\t" if name.endswith("tab") else "\n")
+        elif name == f"{_WORD}noBreakHyphen":
+            self._write("-")
 
     def end(self, name: str) -> None:
         if name.endswith(" Fallback"):
