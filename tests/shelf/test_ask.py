@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from io import StringIO
@@ -174,6 +175,17 @@ def test_one_is_not_several(docs: Path, tmp_path: Path) -> None:
 def test_a_folder_is_no_passage_but_can_be_indexed(docs: Path) -> None:
     with pytest.raises(UserError, match=r"docs: a folder; make an index of it and ask that: rmreader index .*docs\.$"):
         read_document(docs)
+
+
+def test_a_copy_of_a_document_changes_no_answer(shelf: Shelf, docs: Path, tmp_path: Path, small: Reader) -> None:
+    for name in ("copy", "backup"):
+        shutil.copytree(docs, tmp_path / "more" / name)
+    several = Shelf.open(tmp_path / "several", small)
+    several.add(docs, tmp_path / "more")
+    for question, *_ in ASKED:
+        once, again = shelf.ask(question), several.ask(question)
+        assert [one.text for one in again] == [one.text for one in once]
+        assert [one.confidence for one in again] == pytest.approx([one.confidence for one in once], abs=0.1)
 
 
 def test_a_conversation(shelf: Shelf, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from rmreader.shelf.passages import Passages
 
 READ = 10  # passages of a search that are read
 JOINED = 5  # of them, where they are read as one text
+_COPIES = 3  # of a document that a search can leave out and still find enough
 
 
 class Shelf:
@@ -54,8 +55,12 @@ class Shelf:
         return add(self.index, [Path(folder) for folder in folders], workers=workers, apart=Path(self.place))
 
     def search(self, question: str, count: int = 10) -> list[Passage]:
-        """The passages that fit a question best, best first."""
-        return self.index.search(question, count)
+        """The passages that fit a question best, best first; of those with the same text, as in copies of a document,
+        one, since two would halve the chance of either."""
+        different = dict[str, Passage]()
+        for passage in self.index.search(question, _COPIES * count):
+            different.setdefault(passage.text, passage)
+        return list(different.values())[:count]
 
     def ask(
         self, question: str, *, top: int = 3, min_confidence: float = 0.0, always: bool = False, read: int = READ
