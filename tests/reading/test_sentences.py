@@ -33,6 +33,12 @@ def test_it_is_the_one_a_person_would_quote(answer: str, sentence: str) -> None:
     assert sentence_around(TEXT, start, start + len(answer)) == sentence
 
 
+def test_a_letter_before_a_number_is_no_initial() -> None:
+    text = "The furniture is listed in Schedule A.\n1.2 One parking space is included. It was J. Smith's."
+    assert sentence_around(text, text.index("One"), text.index("One") + 3) == "1.2 One parking space is included."
+    assert sentence_around(text, text.index("Smith"), text.index("Smith") + 5) == "It was J. Smith's."
+
+
 def test_lines_of_a_text_that_was_broken_into_them_are_one_sentence() -> None:
     text = (
         "It was designed by\nthe engineer Ada\nLovelace, and\r\nwas lit in 1871. It moved.\n\nlater\nName: Tom\nAge: 7"

@@ -48,4 +48,5 @@ def _stops(match: re.Match[str]) -> bool:
     if match[0][0] != "." or match["more"]:
         return True
     before = re.split(r"\W", text[max(0, match.start() - 5) : match.start()])[-1]
-    return not (before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper()))
+    initial = len(before) == 1 and before.isupper() and following.isalpha()
+    return not (before.lower() in _ABBREVIATIONS or initial)
