@@ -75,3 +75,4 @@ def test_calibrate(trained: Any, tmp_path: Path) -> None:
     assert RUN.invoke(app, ["calibrate", str(copy)]).exit_code == 2
     said = RUN.invoke(app, ["calibrate", str(copy), "--data", trained.data])
     assert "expected calibration error" in said.stdout
+    assert f"{copy}: 8 questions to fit chances on are few; 100 or more are better." in said.stderr

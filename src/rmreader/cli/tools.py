@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, show, table
+from rmreader.cli.output import Json, emit_json, note, show, table
+from rmreader.console import counted
 from rmreader.errors import UserError
 
 
@@ -24,14 +25,18 @@ def calibrate(
     if (train is None) == (data is None):
         raise typer.BadParameter("give either --train or --data, and not both.")
     from rmreader.readers.folder import open_folder
+    from rmreader.reading.answering.calibrate import ENOUGH, held_out, questions_of
     from rmreader.reading.answering.calibrate import calibrate as fit
-    from rmreader.reading.answering.calibrate import held_out, questions_of
 
     able = open_folder(reader).recipe.network.no_answer
     found = fit(reader, held_out(reader, train) if train is not None else questions_of(data or Path(), able))
     if json:
         emit_json(dataclasses.asdict(found))
         return
+    if found.questions < ENOUGH:
+        note(
+            f"{reader}: {counted(found.questions, 'question')} to fit chances on are few; {ENOUGH} or more are better."
+        )
     typer.echo(f"temperature {found.temperature:.3f}, from {found.questions:,} questions")
     if found.decision is not None:
         typer.echo(f"no answer is given where the chance that there is none is above {found.decision.threshold:.3f}")
@@ -61,9 +66,7 @@ def doctor(json: Json = False) -> None:
 
 @app.command()
 def readers(
-    reader: Annotated[
-        str, typer.Argument(metavar="[READER]", help="A reader, by name or folder: print its card.")
-    ] = "",
+    reader: Annotated[str, typer.Argument(metavar="READER", help="A reader, by name or folder: print its card.")] = "",
     json: Json = False,
 ) -> None:
     """The readers that ship, with their scores on SQuAD 1.1 dev; with a name or folder, that reader's card."""

@@ -16,9 +16,7 @@ from rmreader.learning.log import curve, finished, read_log, seconds_of
 from rmreader.learning.outfolder import find_init, flat
 from rmreader.learning.setup import Setup
 from rmreader.readers.folder import MANIFEST, RECIPE, open_folder, update
-from rmreader.reading.answering.calibrate import calibrate, rows_in
-
-_ENOUGH = 100  # questions to fit a temperature on, where there is one to inherit
+from rmreader.reading.answering.calibrate import ENOUGH, calibrate, rows_in
 
 
 def calibrate_best(setup: Setup) -> None:
@@ -35,7 +33,7 @@ def calibrate_best(setup: Setup) -> None:
         return
     able = setup.recipe.network.no_answer
     questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
-    if init and len(questions) < _ENOUGH:
+    if init and len(questions) < ENOUGH:
         say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
         calibration = {"inherited": init, "questions": len(questions)}
         update(best, calibration=calibration, **_decision_of(setup.recipe))

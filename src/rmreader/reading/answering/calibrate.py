@@ -23,6 +23,8 @@ from rmreader.scoring.calibration import expected_calibration_error, fit_tempera
 from rmreader.scoring.no_answer import best_threshold
 from rmreader.scoring.squad import exact_match, f1
 
+ENOUGH = 100  # questions to fit a temperature on
+
 
 @dataclass(frozen=True)
 class Calibration:
