@@ -139,6 +139,9 @@ def test_ragged_csv_rows_are_named(tmp_path: Path) -> None:
         ),
         ("x.parquet", b"PAR1 not", "not a Parquet file"),
         ("x.txt", b"", "the ending says nothing about the format"),
+        ("x.xlsx", b"PK\x03\x04 xl/", r"this is an Excel table \(.xlsx\), not a file of questions; save it as CSV"),
+        ("x.csv", b"Q,passage\n", "no column 'question'; its columns are 'Q', 'passage'; .*: --question-column NAME"),
+        ("x.csv", b"\n", "its columns are none; say which it is"),
     ],
 )
 def test_files_that_are_not_what_they_seem_are_one_sentence(

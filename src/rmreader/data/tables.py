@@ -117,6 +117,9 @@ def kind_of(path: Path, kind: str = "") -> str:
     found = kind or ("jsonl" if str(path) == "-" else kind_named(path))
     if not found:
         _check_file(path)
+        with path.open("rb") as file:
+            if (content := foreign(file.read(1 << 16))) is not None:
+                raise UserError(f"{path}: this is {content}, not a file of questions; save it as CSV, in UTF-8.")
         endings = ", ".join(KINDS)
         raise UserError(
             f"{path}: the ending says nothing about the format; rename it ({endings}), or give `predict` --format."
@@ -229,7 +232,7 @@ def _parquet(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
 def no_column(source: Source, names: Sequence[str], there: Sequence[str]) -> str:
     """That a table lacks a column, and which it has."""
     listed = ", ".join(map(short, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
-    return f"{source}: no column {' or '.join(map(repr, names))}; its columns are {listed}"
+    return f"{source}: no column {' or '.join(map(repr, names))}; its columns are {listed or 'none'}"
 
 
 def short(text: str) -> str:

@@ -138,5 +138,5 @@ def _needed(source: Source, columns: Columns, there: Sequence[str]) -> list[str]
             raise UserError(f"{source}: there are several columns {name!r}; leave one, or rename the others.")
     for part in ("question", "passage", *(["id"] if columns.id else [])):
         if columns.pick(part, there) is None:
-            raise UserError(f"{no_column(source, columns.names(part), there)}: say which it is.")
+            raise UserError(f"{no_column(source, columns.names(part), there)}; say which it is: --{part}-column NAME.")
     return picked
