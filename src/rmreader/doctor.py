@@ -126,8 +126,9 @@ def extras() -> list[Extra]:
 
 def pip_line(module: str) -> str | None:
     """The line that installs a missing module, where it belongs to an extra."""
-    name = module.partition(".")[0].replace("_", "-")
-    return next((f"pip install 'rmreader[{extra.name}]'" for extra in extras() if name in extra.packages), None)
+    name = module.partition(".")[0].replace("_", "")  # opensearchpy is of opensearch-py
+    named = {package.replace("-", ""): extra.name for extra in reversed(extras()) for package in extra.packages}
+    return f"pip install 'rmreader[{named[name]}]'" if name in named else None
 
 
 def folders() -> dict[str, str]:

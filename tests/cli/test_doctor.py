@@ -121,3 +121,15 @@ def test_readers_are_listed_and_their_cards_printed() -> None:
     assert {name: Path(tree["card"]).is_file() for name, tree in trees.items()} == {"base": True, "small": True}
     wrong = RUN.invoke(app, ["readers", "none"])
     assert (wrong.exit_code, wrong.stdout) == (1, "")
+
+
+def test_a_package_whose_module_has_another_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wants = [
+        "opensearch-py<4,>=2.6; extra == 'opensearch'",
+        "ray[client,data]<3; extra == 'ray'",
+        "jinja2; extra == 'a'",
+    ]
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: [*wants, "jinja2; extra == 'b'"])
+    assert doctor.pip_line("opensearchpy") == "pip install 'rmreader[opensearch]'"
+    assert doctor.pip_line("ray") == "pip install 'rmreader[ray]'"
+    assert doctor.pip_line("jinja2.nodes") == "pip install 'rmreader[a]'"
