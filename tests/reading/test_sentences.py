@@ -33,8 +33,10 @@ def test_it_is_the_one_a_person_would_quote(answer: str, sentence: str) -> None:
     assert sentence_around(TEXT, start, start + len(answer)) == sentence
 
 
-def test_a_letter_before_a_number_is_no_initial() -> None:
+def test_a_letter_before_a_line_that_begins_with_a_number_is_no_initial() -> None:
     text = "The furniture is listed in Schedule A.\n1.2 One parking space is included. It was J. Smith's."
+    born = "Tesla was born on 10 July [O.S. 28 June] 1856."
+    assert sentence_around(born, born.index("1856"), born.index("1856") + 4) == born
     assert sentence_around(text, text.index("One"), text.index("One") + 3) == "1.2 One parking space is included."
     assert sentence_around(text, text.index("Smith"), text.index("Smith") + 5) == "It was J. Smith's."
 

@@ -48,5 +48,5 @@ def _stops(match: re.Match[str]) -> bool:
     if match[0][0] != "." or match["more"]:
         return True
     before = re.split(r"\W", text[max(0, match.start() - 5) : match.start()])[-1]
-    initial = len(before) == 1 and before.isupper() and following.isalpha()
+    initial = len(before) == 1 and before.isupper() and (following.isalpha() or "\n" not in match[0])
     return not (before.lower() in _ABBREVIATIONS or initial)
