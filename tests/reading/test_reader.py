@@ -269,6 +269,30 @@ def test_no_answer_reaches_across_a_blank_line_or_a_tab(
         assert not any("\t" in answer.text or answer.text.replace(" ", "").count("\n") > 1 for answer in answers)
 
 
+def test_a_paragraph_without_a_stop_is_read_with_one(reader: Reader) -> None:
+    text = "Ingredients\n\n400 g flour\n\n\n(80 g butter)\n\nHe said: “Stop.”\n \nLine\none\n\nLast item"
+    asked = reader._asked(Row("", "How much flour?", text))
+    pair = asked.pair(asked.portions[0])
+    assert " ".join(pair.context_words) == (
+        "Ingredients . 400 g flour . ( 80 g butter ) . He said : “ Stop . ” Line one . Last item"
+    )
+    whole = tokenize(text)
+    assert [pair.context_words[k] for k in asked.own(asked.portions[0])] == whole.words
+    why = reader.explain("How much flour?", text)
+    assert why.passage.words == whole.words
+    assert all(one.self.shape == (len(whole), len(whole)) for one in why.rounds)
+    for answer in reader.ask("How much flour?", text, top=20, always=True):
+        assert text[answer.start : answer.end] == answer.text != ""
+
+
+@pytest.mark.parametrize("text", [PASSAGE, "Ada\nwrote\tit", "Ada wrote it.\n\nIn London", ""])
+def test_other_texts_are_read_as_they_are(reader: Reader, text: str) -> None:
+    asked = reader._asked(Row("", QUESTION, text))
+    for portion in asked.portions:
+        pair = asked.pair(portion)
+        assert (pair.context, pair.context_words) == (text, tokenize(text).words)
+
+
 def test_questions_are_taken_one_by_one_and_answers_given_as_they_come(reader: Reader) -> None:
     taken = []
 

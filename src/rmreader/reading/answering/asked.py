@@ -21,6 +21,7 @@ MAX_QUESTION = 10_000  # tokens
 CONTEXT = 48  # tokens that a portion shows beyond any answer it may give
 
 _APART = re.compile(r"\n\s*\n|\t")  # a blank line parts paragraphs, a tab the cells of a table; SQuAD has neither
+_STOPS = frozenset(".!?…:;,。！？")
 _CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
 
@@ -75,8 +76,9 @@ class Asked:
             raise UserError(
                 f"the question has {len(self.question_tokens):,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
-        apart = (match.end() for match in _APART.finditer(row.passage))
-        self.breaks = np.sort(np.array([*row.breaks, *apart], np.int64))
+        apart = list(_APART.finditer(row.passage))
+        self.breaks = np.sort(np.array([*row.breaks, *(match.end() for match in apart)], np.int64))
+        self._open = self._without_stop([match.start() for match in apart if match[0] != "\t"])
         length = len(self.passage_tokens) if len(self.question_tokens) else 0
         self.places = np.arange(length)  # the tokens of the passage that are being read
         self.portions = portions(length, max_length, window)
@@ -101,11 +103,28 @@ class Asked:
         return map(self.pair, self.portions[self._read :])
 
     def pair(self, portion: Portion) -> Pair:
-        """One portion to read."""
+        """One portion to read. A paragraph without a stop, such as a heading or an item, gets one: the network knows
+        prose, and does not see where a line ends."""
         words = self.part(portion).words
         whole = len(words) == len(self.passage_tokens)
+        if (ends := self._open[self.places[portion.begin : portion.end]]).any():
+            words = [one for word, end in zip(words, ends, strict=True) for one in (word, ".")[: 1 + end]]
+            whole = False
         passage = self.row.passage if whole else " ".join(words)
         return Pair(self.row.question, passage, self.question_tokens.words, words)
+
+    def own(self, portion: Portion) -> NDArray[np.int64]:
+        """Where the passage's tokens are among those of the ``pair``."""
+        ends = self._open[self.places[portion.begin : portion.end]]
+        return np.asarray(np.arange(len(ends)) + np.cumsum(ends) - ends)
+
+    def _without_stop(self, blank: list[int]) -> NDArray[np.bool_]:
+        """Which tokens end a paragraph without a stop, given where blank lines are."""
+        words, found = self.passage_tokens.words, np.zeros(len(self.passage_tokens), bool)
+        last = np.searchsorted(self.passage_tokens.ends, blank, side="right") - 1
+        for k in last[(last >= 0) & (last < len(words) - 1)].tolist():
+            found[k] = _STOPS.isdisjoint(words[max(0, k - 1) : k + 1])  # a quotation mark may come after it
+        return found
 
     def part(self, portion: Portion) -> Tokens:
         """The tokens of one portion."""
@@ -118,6 +137,8 @@ class Asked:
         """Take in what the engine says about the next portion."""
         portion = self.portions[self._read]
         self._read += 1
+        kept = self.own(portion)
+        logits = Logits(logits.start[kept], logits.end[kept], logits.none)
         first = portion.first - portion.begin
         own, ends = logits.start[first : portion.last - portion.begin], logits.end[first:]
         spans = span_scores(own, ends, self.max_length)

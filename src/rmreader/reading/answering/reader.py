@@ -173,7 +173,8 @@ class Reader:
         if not asked.portions:
             return Explanation(asked.question_tokens, asked.passage_tokens, [])
         last = asked.portions[0]
-        logits = self.engine.attend(asked.pair(last))
+        own = asked.own(last)
+        logits = ((E[:, own], B[np.ix_(own, own)]) for E, B in self.engine.attend(asked.pair(last)))
         rounds = [Attention(_attention(E), _attention(B), _attention(E.T).T) for E, B in logits]
         return Explanation(asked.question_tokens, asked.part(last), rounds)
 
