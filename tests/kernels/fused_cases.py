@@ -172,11 +172,11 @@ def nothing_is_zero_by_chance() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-@pytest.mark.filterwarnings("ignore:.*deterministic")
 def fused_final(x: Tensor, owners: Tensor, *more: object) -> Tensor:
     return fused_bilstm(x, *more, owners=owners)[1]  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:.*deterministic")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_it_reads_no_memory_that_was_not_written(precision: str, masked: bool, nothing_is_zero_by_chance: None) -> None:

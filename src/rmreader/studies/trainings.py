@@ -35,12 +35,10 @@ def study_ablation(
     has whole seeds; a second stage has its first one's seed, so that the same articles are held out.
     """
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
-    stages = {"ml": recipe}
-    if name != "rounds":  # which has no second stage
-        stages["second"] = recipe_from(to_tree(recipe), [*WORDS["second_stage"], *second], "the second stage")
-    going_on = flat(stages.get("second", recipe))
-    changes = [f"{key}={json.dumps(value)}" for key, value in going_on.items() if value != flat(recipe)[key]]
-    job = claim(job, name.partition("-")[0], stages)
+    further = [] if name == "rounds" else [*WORDS["second_stage"], *second]
+    going_on = recipe_from(to_tree(recipe), further, "the second stage")
+    changes = [f"{key}={json.dumps(value)}" for key, value in flat(going_on).items() if value != flat(recipe)[key]]
+    job = claim(job, name.partition("-")[0], {"ml": recipe, "second": going_on})
     members: dict[str, Member] = {}
     for seed in range(1, job.seeds + 1):
         for row in rows:
