@@ -20,7 +20,6 @@ from rmreader.reading.answering.answers import Row, text_of
 from rmreader.reading.answering.decision import Decision, fit_decision
 from rmreader.reading.answering.reader import Reader, rows_of
 from rmreader.scoring.calibration import expected_calibration_error, fit_temperature, log_loss, reliability
-from rmreader.scoring.no_answer import best_threshold
 from rmreader.scoring.squad import exact_match, f1
 
 ENOUGH = 100  # questions to fit a temperature on
@@ -66,11 +65,13 @@ def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
 
 
 def _decided(odds: Sequence[float], none: Sequence[bool], right: Sequence[float]) -> Decision:
-    """Scale and shift by logistic regression, and the threshold with the best F1 over all questions."""
-    fitted = Decision(*fit_decision(odds, none))
-    chances = np.array([fitted.chance(log_odds) for log_odds in odds])
-    _, threshold = best_threshold(np.array(right), chances, ~np.array(none))
-    return dataclasses.replace(fitted, threshold=threshold)
+    """Scale and shift by logistic regression; an answer is given where it is expected to score more than silence.
+
+    With p the chance of none, (1 − p) · F1 ≥ p: up to p = F1 / (1 + F1), F1 the mean of the answers to questions that
+    have one. The threshold with the best score on these very questions would be no better on others, and less steady.
+    """
+    expected = float(np.array(right)[~np.array(none)].mean())
+    return Decision(*fit_decision(odds, none), threshold=expected / (1 + expected))
 
 
 def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> Calibration:
