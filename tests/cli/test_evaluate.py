@@ -75,7 +75,7 @@ def test_predictions_that_are_none_are_one_sentence(files: tuple[str, str], cont
 def test_a_folder_in_place_of_predictions_is_one_sentence(files: tuple[str, str], tmp_path: Path) -> None:
     done = RUN.invoke(app, ["evaluate", files[0], str(tmp_path)])
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"error: {tmp_path}: Is a directory.\n"
+    assert done.stderr == f"error: {tmp_path}: Is a directory; check the path.\n"
 
 
 def test_either_predictions_or_a_model(files: tuple[str, str]) -> None:
