@@ -42,7 +42,7 @@ def check(shown: str) -> None:
     assert "Ingrid Halvorsen</mark>" in shown
     assert "not in this passage" in shown
     assert shown.count("<summary>round ") == 3
-    assert "because the sea had begun to undermine the cliff" in shown
+    assert "the sea had begun to undermine the cliff" in shown
     assert "held-out examples: exact match" in shown
     assert "Captain Mei" in shown
 
