@@ -94,7 +94,8 @@ def test_a_shipped_reader_is_started_from_by_its_name(
     from rmreader.learning.setup import prepare
 
     monkeypatch.chdir(tmp_path)
-    words = ["training.init=small", "training.teacher=", "training.shared_norm=false", *EVERYTHING, "training.precision=fp32"]
+    words = ["training.init=small", "training.teacher=", "training.shared_norm=false"]
+    words += [*EVERYTHING, "training.precision=fp32"]
     recipe = load_recipe(find("small") / "recipe.yaml", words)
     setup = prepare(recipe, tiny.folder / "train.json", None, tmp_path / "run", False, "cpu", tiny.folder)
     reader = open_folder("small")
