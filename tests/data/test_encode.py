@@ -179,6 +179,7 @@ def test_what_a_killed_writer_left_is_swept_up(tree: Tree, write: Write, tmp_pat
     assert not (folder / "half").exists()
 
 
+@pytest.mark.slow
 def test_no_bit_flip_of_what_a_cache_says_of_itself_is_believed(tree: Tree, write: Write, tmp_path: Path) -> None:
     path, cache = write(tree), tmp_path / "cache"
     whole = encode_file(path, cache)
