@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Log:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of a log."""
-    return read_records(path, lambda event: int(event["step"]), "is no event of a run; remove the line, or the file.")
+    return read_records(path, lambda event: index(event["step"]), "is no event of a run; remove the line, or the file.")
 
 
 def finished(run: Path) -> dict[str, Any] | None:
