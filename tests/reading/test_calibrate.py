@@ -19,6 +19,7 @@ from rmreader.reading.answering.decode import best_spans, overlaps, span_scores
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Logits
 from rmreader.text.lexicon import Lexicon
+from rmreader.text.tokens import tokenize
 
 PASSAGE = "Denver won."
 
@@ -63,7 +64,7 @@ def test_a_confidence_is_the_overlap_to_expect_over_all_spans(reader: Reader) ->
     assert asked.confidence is not None
     (start,), (end,), _ = best_spans(asked.spans, 1)
     real = np.isfinite(asked.spans)
-    scores, shares = asked.spans[real], overlaps(0, asked.spans.shape, start, end)[real]
+    scores, shares = asked.spans[real], overlaps(tokenize(passage).words, asked.spans.shape, start, end)[real]
     assert shares.max() == 1.0  # of the answer with itself
     assert len(scores) == len(shares) == 6 * 7 // 2
     answer = reader.ask(question, passage)[0]

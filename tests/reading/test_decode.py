@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from rmreader.model.spans import top_spans
 from rmreader.reading.answering.decode import (
@@ -15,8 +16,10 @@ from rmreader.reading.answering.decode import (
     f1_to_expect,
     log_softmax,
     log_sum,
+    overlaps,
     span_scores,
 )
+from rmreader.scoring.squad import f1, normalize
 
 
 @given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
@@ -65,10 +68,34 @@ def test_the_f1_to_expect_is_a_mean_of_overlaps_under_the_tempered_softmax() -> 
     flat, shares = np.array([3.0, 2.0, -1.0, -3.0, -1.5]), np.array([2 / 3, 1.0, 2 / 3, 0.5, 0.0])  # with 0-1
     for temperature in (0.5, 1.0, 4.0):
         p = np.exp(flat / temperature) / np.exp(flat / temperature).sum()
-        assert f1_to_expect(scores, 0, 1, temperature) == pytest.approx(float(p @ shares))
+        assert f1_to_expect(scores, with_(scores, 0, 1), temperature) == pytest.approx(float(p @ shares))
         last = np.array([0.0, 0.0, 0.0, 2 / 3, 1.0])  # with 2 alone
-        assert f1_to_expect(scores, 2, 2, temperature) == pytest.approx(float(p @ last))
-    assert f1_to_expect(scores + 1e4, 0, 1, 1.0) == pytest.approx(f1_to_expect(scores, 0, 1, 1.0))
+        assert f1_to_expect(scores, with_(scores, 2, 2), temperature) == pytest.approx(float(p @ last))
+    far = scores + 1e4
+    assert f1_to_expect(far, with_(far, 0, 1), 1.0) == pytest.approx(f1_to_expect(scores, with_(scores, 0, 1), 1.0))
+
+
+def with_(scores: NDArray[np.float64], start: int, end: int) -> NDArray[np.float64]:
+    return overlaps(["Ada", "met", "Babbage"], scores.shape, start, end)
+
+
+@given(
+    words=st.lists(st.sampled_from(["the", "The", "a", "Cat", "cat", "sat", ".", ",", "1,000", "…"]), min_size=1),
+    longest=st.integers(1, 6),
+    data=st.data(),
+)
+def test_overlaps_are_the_f1_that_answers_are_scored_by(words: list[str], longest: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(words) - 1))
+    end = data.draw(st.integers(start, min(start + longest, len(words)) - 1))
+    found = overlaps(words, (len(words), longest), start, end)
+    answer = " ".join(words[start : end + 1])
+    if not normalize(answer):
+        assert found[start, end - start] == 1.0  # as good as itself, and all of its tokens count
+        return
+    for i in range(len(words)):
+        for length in range(1, min(longest, len(words) - i) + 1):
+            expected = f1(" ".join(words[i : i + length]), [answer])
+            assert found[i, length - 1] == pytest.approx(expected)
 
 
 def test_large_logits_neither_overflow_nor_vanish() -> None:

@@ -28,6 +28,7 @@ from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Pair
 from rmreader.reading.running.inputs import WordInputs
+from rmreader.scoring.squad import f1
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 
@@ -116,20 +117,19 @@ def test_questions_from_several_threads_do_not_meddle(folder: Path) -> None:
 def test_confidence_is_the_f1_to_expect_over_all_spans_at_the_temperature(reader: Reader) -> None:
     hot = Reader(dataclasses.replace(reader.folder, about={"temperature": 2.5}), reader.engine)
     (answer,) = hot.ask(QUESTION, PASSAGE)
-    every, tokens = reader.ask(QUESTION, PASSAGE, top=10_000), tokenize(PASSAGE)
-    m, longest = len(tokens), reader.max_length
+    every, m, longest = reader.ask(QUESTION, PASSAGE, top=10_000), len(tokenize(PASSAGE)), reader.max_length
     assert len(every) == sum(min(longest, m - i) for i in range(m))
-
-    def words(start: int, end: int) -> set[int]:
-        return {k for k in range(m) if start <= tokens.starts[k] and tokens.ends[k] <= end}
-
-    chosen, expected, total = words(answer.start, answer.end), 0.0, 0.0
+    expected, total = 0.0, 0.0
     for other in every:
-        theirs, p = words(other.start, other.end), math.exp(other.score / 2.5)
-        expected += p * 2 * len(chosen & theirs) / (len(chosen) + len(theirs))
+        p = math.exp(other.score / 2.5)
+        expected += p * f1(word_by_word(other), [word_by_word(answer)])
         total += p
     assert answer.confidence == pytest.approx(expected / total)
     assert answer.score == pytest.approx(every[0].score)
+
+
+def word_by_word(answer: Answer) -> str:
+    return " ".join(tokenize(answer.text).words)
 
 
 def test_score_is_the_log_probability_of_the_pointers(reader: Reader) -> None:

@@ -40,6 +40,12 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
+def scored_words(words: Sequence[str]) -> list[str]:
+    """Each word of a text as it counts in F1; empty where it does not."""
+    plain = "\n".join(words).lower().translate(_NO_PUNCTUATION).split("\n")
+    return ["" if word in ("a", "an", "the") else word for word in plain]
+
+
 def exact_match(prediction: str, references: Sequence[str]) -> float:
     """1 where the prediction equals a reference once both are normalised, else 0.
 

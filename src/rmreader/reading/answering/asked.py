@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from rmreader.errors import UserError
 from rmreader.reading.answering.answers import Answer, Answers, Row
 from rmreader.reading.answering.decision import Decision
-from rmreader.reading.answering.decode import best_spans, different_spans, f1_to_expect, log_sum, span_scores
+from rmreader.reading.answering.decode import (
+    best_spans,
+    different_spans,
+    f1_to_expect,
+    log_sum,
+    overlaps,
+    span_scores,
+)
 from rmreader.reading.answering.sentences import sentence_around
 from rmreader.reading.running.engines import Engine, Logits, Pair
 from rmreader.text.tokens import Tokens, tokenize
@@ -190,7 +197,7 @@ class Asked:
             answers.absent = answers.none > self.decision.threshold
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
         for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
-            confidence = min(confidence, f1_to_expect(self.spans, start, end, self.temperature))
+            confidence = min(confidence, self._sure(self.spans, start, end)(self.temperature))
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
             sentence = sentence_around(passage, begin, stop)
             answers.append(Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence))
@@ -203,7 +210,11 @@ class Asked:
         if self.spans is None:
             return None
         (start,), (end,), _ = best_spans(self.spans, 1)
-        return partial(f1_to_expect, self.spans, int(start), int(end))
+        return self._sure(self.spans, int(start), int(end))
+
+    def _sure(self, spans: NDArray[np.float64], start: int, end: int) -> Callable[[float], float]:
+        words = [self.passage_tokens.words[place] for place in self.places]
+        return partial(f1_to_expect, spans, overlaps(words, spans.shape, start, end))
 
 
 def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Iterator[Asked]:

@@ -1,9 +1,13 @@
 """Answers off the pointers, in NumPy: the best spans i ≤ j < i + L by p₁(i)·p₂(j), Eq. 6."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rmreader.scoring.squad import scored_words
 
 Floats = NDArray[np.floating[Any]]
 
@@ -20,15 +24,25 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
     return np.asarray(start[:, None] + ends)
 
 
-def overlaps(first: int, shape: tuple[int, ...], start: int, end: int) -> NDArray[np.float64]:
-    """F1, word by word, of every span with the one from ``start`` to ``end``, in the shape of their ``span_scores``.
+def overlaps(words: Sequence[str], shape: tuple[int, ...], start: int, end: int) -> NDArray[np.float64]:
+    """F1 of every span with the one from ``start`` to ``end``, in the shape of their ``span_scores``, as answers are
+    scored: of words without articles and punctuation (unless this one has no others), wherever they are."""
+    begins = np.arange(shape[0])[:, None]
+    ends = np.minimum(begins + np.arange(1, shape[1] + 1), len(words))
 
-    The first row's spans begin at word ``first``.
-    """
-    begins = np.arange(first, first + shape[0])[:, None]
-    ends = begins + np.arange(shape[1])
-    shared = np.maximum(np.minimum(ends, end) - np.maximum(begins, start) + 1, 0)
-    return np.asarray(2 * shared / (ends - begins + end - start + 2))
+    def within(tokens: Sequence[bool]) -> NDArray[np.int64]:
+        """How many of these tokens are in each span."""
+        until = np.concatenate([[0], np.cumsum(tokens)])
+        return np.asarray(until[ends] - until[begins])
+
+    scored = scored_words(words)
+    if not any(scored[start : end + 1]):
+        scored = list(words)
+    own = Counter(word for word in scored[start : end + 1] if word)
+    shared = np.zeros(shape)
+    for word, count in own.items():
+        shared += np.minimum(within([one == word for one in scored]), count)
+    return np.asarray(2 * shared / np.maximum(within([one != "" for one in scored]) + own.total(), 1))
 
 
 def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -74,13 +88,11 @@ def different_spans(
     return starts[chosen], ends[chosen], values[chosen]
 
 
-def f1_to_expect(scores: NDArray[np.float64], start: int, end: int, temperature: float) -> float:
-    """The confidence of an answer: its overlap with every span that may be the right one, each weighted by its p at
-    the temperature. Doubt about an answer's bounds then costs less than a rival elsewhere."""
+def f1_to_expect(scores: NDArray[np.float64], shares: NDArray[np.float64], temperature: float) -> float:
+    """The confidence of an answer: its F1 with every span that may be the right one (``overlaps``), each weighted by
+    its p at the temperature. Doubt about an answer's bounds then costs less than a rival elsewhere."""
     weights = np.exp((scores - scores.max()) / temperature)
-    first = max(0, start - scores.shape[1] + 1)
-    around = weights[first : end + 1]  # all spans that share a word with this one, and a few more
-    return float((overlaps(first, around.shape, start, end) * around).sum() / weights.sum())
+    return float((shares * weights).sum() / weights.sum())
 
 
 def log_softmax(logits: Floats) -> NDArray[np.float64]:
