@@ -82,6 +82,23 @@ def test_what_was_planted_is_what_is_said(tmp_path: Path) -> None:
     assert verdicts(tmp_path)[SECOND] == FAILS
 
 
+def test_of_several_settings_all_pairs_together_decide(tmp_path: Path) -> None:
+    gains = {"one": (0.3, 0.1, 0.9), "two": (0.2, 0.5, 0.1)}  # neither is enough alone
+    for name, some in gains.items():
+        rows = [(row, seed, 80 + seed + gain * (row == "dcrl"))
+                for seed, gain in enumerate(some, 1) for row in ("dcrl", "scst", "ml")]  # fmt: skip
+        kept.keep(tmp_path / f"{name}.jsonl", [training(*row, study="rl") for row in rows])
+    parts = [part for part in claims_table(groups(tmp_path)).data[THIRD]["parts"] if part["what"].endswith("one start")]
+    assert [(part["log"], part["verdict"], part["count"]) for part in parts] == [
+        ("one", OPEN, 3),
+        ("two", OPEN, 3),
+        ("together", HOLDS, 6),
+    ]
+    assert verdicts(tmp_path)[THIRD] == OPEN  # the other comparison was not made
+    kept.keep(tmp_path / "ablation.jsonl", ablations(dcrl_full=0.9, scst_full=0.4))
+    assert verdicts(tmp_path)[THIRD] == HOLDS
+
+
 def test_trainings_of_another_setting_are_not_compared(tmp_path: Path) -> None:
     lines = ablations(dcrl_full=0.9)
     for line in lines:
@@ -191,7 +208,7 @@ def test_a_whole_report_is_made_of_what_trainings_keep(campaign: Path, tmp_path:
     found = {claim: one["verdict"] for claim, one in report.data.items()}
     assert found == {FIRST: HOLDS, SECOND: HOLDS, THIRD: HOLDS, FOURTH: FAILS, FIFTH: HOLDS}
     parts = {(part["what"], part["log"]): part for part in report.data[FIRST]["parts"]}
-    assert {log for _, log in parts} == {"ablation-small-100", "ablation-base"}  # each network is judged by itself
+    assert {log for _, log in parts} == {"ablation-small-100", "ablation-base", "together"}  # each by itself, and all
     ours = parts["with − without, after DCRL", "ablation-base"]["ours"]
     assert re.fullmatch(r"\+0\.\d\d \(\+0\.\d\d to \+0\.\d\d\)", ours)  # with numbers
     text, page = (

@@ -73,26 +73,34 @@ def claims_table(known: Sequence[Group]) -> Report:
     """Each of the paper's claims with its verdict, and below it every comparison that it rests on.
 
     A claim holds where all of them hold, and does not where any does not; one that was not measured leaves it open.
+    Of a comparison that was made in several settings all pairs together decide.
     """
     records, data = list[dict[str, Any]](), dict[str, Any]()
     for claim in WORDS["claims"]:
-        parts: list[dict[str, Any]] = []
+        parts, verdicts = list[dict[str, Any]](), set[str]()
         for what, study, more, less, measure, *rows in claim["parts"]:
             papers = paper.gain(*rows)[1] if rows else _papers(measure)
-            told = []
-            for one in (one for one in known if one.study == study):
-                if gap := difference(*(measured(one.lines, row, measure) for row in (more, less))):
-                    about = {"log": one.log, "ours": gap.ours, "chance": gap.chance, "count": gap.count}
-                    told.append({**about, "verdict": verdict(gap, papers)})
-            none = {"log": DASH, "ours": "not measured", "count": 0}
-            parts += [{"what": what, "paper": papers, **one} for one in told or [none]]
-        verdicts = {part.get("verdict", OPEN) for part in parts}
+            lines = [(one.log, one.lines) for one in known if one.study == study]
+            pairs = [(log, [measured(some, row, measure) for row in (more, less)]) for log, some in lines]
+            if len(pairs := [(log, sides) for log, sides in pairs if all(sides)]) > 1:
+                pairs.append(("together", [_joined(pairs, k) for k in (0, 1)]))
+            told = [{"what": what, "paper": papers, "log": DASH, "ours": "not measured", "count": 0, "verdict": OPEN}]
+            for log, sides in pairs:
+                if gap := difference(*sides):
+                    found = {"log": log, "ours": gap.ours, "chance": gap.chance, "count": gap.count}
+                    told.append({"what": what, "paper": papers, **found, "verdict": verdict(gap, papers)})
+            verdicts.add(told[-1]["verdict"])
+            parts += told[1:] or told
         whole = HOLDS if verdicts == {HOLDS} else FAILS if FAILS in verdicts else OPEN
         blank = dict.fromkeys(("ours", "paper", "chance", "count"), "")
         records.append({**blank, "what": claim["claim"], "verdict": whole, "log": claim["command"]})
         records += [{**part, "what": f"· {part['what']}"} for part in parts]
         data[claim["claim"]] = {"verdict": whole, "parts": parts}
     return report("claims", records, data)
+
+
+def _joined(pairs: Sequence[tuple[str, Sequence[Mapping[Any, float]]]], side: int) -> dict[Any, float]:
+    return {(log, seed): value for log, sides in pairs for seed, value in sides[side].items()}
 
 
 def _papers(measure: str) -> float:
