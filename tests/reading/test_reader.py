@@ -28,7 +28,7 @@ from rmreader.reading.answering.ensemble import Ensemble
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Pair
 from rmreader.reading.running.inputs import WordInputs
-from rmreader.scoring.squad import f1
+from rmreader.scoring.squad import f1, normalize
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 
@@ -117,15 +117,27 @@ def test_questions_from_several_threads_do_not_meddle(folder: Path) -> None:
 def test_confidence_is_the_f1_to_expect_over_all_spans_at_the_temperature(reader: Reader) -> None:
     hot = Reader(dataclasses.replace(reader.folder, about={"temperature": 2.5}), reader.engine)
     (answer,) = hot.ask(QUESTION, PASSAGE)
-    every, m, longest = reader.ask(QUESTION, PASSAGE, top=10_000), len(tokenize(PASSAGE)), reader.max_length
-    assert len(every) == sum(min(longest, m - i) for i in range(m))
-    expected, total = 0.0, 0.0
-    for other in every:
-        p = math.exp(other.score / 2.5)
-        expected += p * f1(word_by_word(other), [word_by_word(answer)])
-        total += p
+    every, words, longest = reader.ask(QUESTION, PASSAGE, top=10_000), tokenize(PASSAGE).words, reader.max_length
+    (asked,) = reader.read([Row("", QUESTION, PASSAGE)])
+    assert asked.spans is not None
+    expected, total, worded = 0.0, 0.0, 0
+    for i, row in enumerate(asked.spans):
+        for j in range(i, min(i + longest, len(words))):
+            p, span = math.exp(row[j - i] / 2.5), " ".join(words[i : j + 1])
+            expected += p * f1(span, [word_by_word(answer)])
+            total += p
+            worded += normalize(span) != ""
+    assert len(every) == worded  # the others are no answers
     assert answer.confidence == pytest.approx(expected / total)
     assert answer.score == pytest.approx(every[0].score)
+
+
+def test_no_answer_is_without_a_word_while_there_are_others(reader: Reader) -> None:
+    for passage in ("( the ) , a Denver .", "The Denver, a (Broncos)."):
+        found = reader.ask("Which team?", passage, top=1000)
+        assert found
+        assert all(normalize(answer.text) for answer in found)
+    assert reader.ask("Which team?", "the ( a )")  # nothing else is there
 
 
 def word_by_word(answer: Answer) -> str:

@@ -19,6 +19,7 @@ from rmreader.reading.answering.decode import (
     log_sum,
     overlaps,
     span_scores,
+    with_words,
 )
 from rmreader.reading.answering.sentences import sentence_around
 from rmreader.reading.running.engines import Engine, Logits, Pair
@@ -196,7 +197,8 @@ class Asked:
             answers.none = self.decision.chance(self.log_odds)
             answers.absent = answers.none > self.decision.threshold
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
-        for start, end, score in zip(*(part.tolist() for part in different_spans(self.spans, top)), strict=True):
+        best = different_spans(with_words(self.spans, self._words), top)
+        for start, end, score in zip(*(part.tolist() for part in best), strict=True):
             confidence = min(confidence, self._sure(self.spans, start, end)(self.temperature))
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
             sentence = sentence_around(passage, begin, stop)
@@ -209,12 +211,16 @@ class Asked:
         nothing to read."""
         if self.spans is None:
             return None
-        (start,), (end,), _ = best_spans(self.spans, 1)
+        (start,), (end,), _ = best_spans(with_words(self.spans, self._words), 1)
         return self._sure(self.spans, int(start), int(end))
 
     def _sure(self, spans: NDArray[np.float64], start: int, end: int) -> Callable[[float], float]:
-        words = [self.passage_tokens.words[place] for place in self.places]
-        return partial(f1_to_expect, spans, overlaps(words, spans.shape, start, end))
+        return partial(f1_to_expect, spans, overlaps(self._words, spans.shape, start, end))
+
+    @property
+    def _words(self) -> list[str]:
+        """What was read last."""
+        return [self.passage_tokens.words[place] for place in self.places]
 
 
 def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Iterator[Asked]:

@@ -24,25 +24,31 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
     return np.asarray(start[:, None] + ends)
 
 
+def with_words(scores: NDArray[np.float64], words: Sequence[str]) -> NDArray[np.float64]:
+    """The scores, -inf where a span has no word that counts, as "the" or ")"; all of them where no span has one."""
+    found = np.where(_within([word != "" for word in scored_words(words)], scores.shape) > 0, scores, -np.inf)
+    return found if np.isfinite(found).any() else scores
+
+
 def overlaps(words: Sequence[str], shape: tuple[int, ...], start: int, end: int) -> NDArray[np.float64]:
     """F1 of every span with the one from ``start`` to ``end``, in the shape of their ``span_scores``, as answers are
     scored: of words without articles and punctuation (unless this one has no others), wherever they are."""
-    begins = np.arange(shape[0])[:, None]
-    ends = np.minimum(begins + np.arange(1, shape[1] + 1), len(words))
-
-    def within(tokens: Sequence[bool]) -> NDArray[np.int64]:
-        """How many of these tokens are in each span."""
-        until = np.concatenate([[0], np.cumsum(tokens)])
-        return np.asarray(until[ends] - until[begins])
-
     scored = scored_words(words)
     if not any(scored[start : end + 1]):
         scored = list(words)
     own = Counter(word for word in scored[start : end + 1] if word)
     shared = np.zeros(shape)
     for word, count in own.items():
-        shared += np.minimum(within([one == word for one in scored]), count)
-    return np.asarray(2 * shared / np.maximum(within([one != "" for one in scored]) + own.total(), 1))
+        shared += np.minimum(_within([one == word for one in scored], shape), count)
+    return np.asarray(2 * shared / np.maximum(_within([one != "" for one in scored], shape) + own.total(), 1))
+
+
+def _within(tokens: Sequence[bool], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """How many of these tokens are in each span."""
+    begins = np.arange(shape[0])[:, None]
+    ends = np.minimum(begins + np.arange(1, shape[1] + 1), len(tokens))
+    until = np.concatenate([[0], np.cumsum(tokens)])
+    return np.asarray(until[ends] - until[begins])
 
 
 def best_spans(scores: NDArray[np.float64], k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
