@@ -1,7 +1,5 @@
 """Rows of a table that few rows are most of, as with letters: where Triton is there, the gradient without sorting."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

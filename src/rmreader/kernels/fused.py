@@ -4,8 +4,6 @@ The input's share of the gates is one product for both directions before the wal
 of input and weights are one product each. Nothing here waits for the device, so all of it can be captured in a graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate

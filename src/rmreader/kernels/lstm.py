@@ -1,8 +1,6 @@
 """One bidirectional LSTM layer over sequences of their own true lengths: a plain path that runs anywhere, and a
 fused one (Triton) for GPUs behind the same function."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 from typing import Literal

@@ -4,8 +4,6 @@ Under NVIDIA's MPS a process can be kept to a share of the multiprocessors. On a
 bfloat16 are then wrong, silently and by far, on some shares and on others not: log/2026-11-15-gpu.md has which.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable, Iterator

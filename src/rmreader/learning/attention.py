@@ -1,7 +1,5 @@
 """The attentions of trained readers on the questions of a file, as the KL divergences of the paper's Table 5."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path

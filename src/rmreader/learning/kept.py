@@ -1,7 +1,5 @@
 """What is kept of measurements: one line of JSON each, which tables are made of again (log/claims/README.md)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

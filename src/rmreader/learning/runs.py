@@ -1,7 +1,5 @@
 """Many trainings as one job: side by side, continued where they stopped, never done twice, each kept as a line."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -4,8 +4,6 @@ Examples become a data set in SQuAD's layout, in the folder of an ordinary run t
 them is held out: it decides when to stop, and the scores before and after are on it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

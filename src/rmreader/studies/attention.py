@@ -1,7 +1,5 @@
 """What reattention does to attentions: Table 5, as KL divergences, and Figures 2 and 4, drawn for one question."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Figure 5: questions that two readers answer differently, side by side with the references, as one readable page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What the paper printed, from ``paper.yaml``, to show ours beside it: a score is EM and F1 in percent."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Every drawing of the studies, by matplotlib (the extra ``plots``), which is imported here alone and when needed."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The readers that a study is given, asked as every other command asks them; torch only where it is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a study found: records that become a table, and the table as Markdown, JSON and HTML. All of it is made here."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence

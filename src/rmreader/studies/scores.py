@@ -1,7 +1,5 @@
 """Readers on questions: Table 2 (SQuAD), Table 3 (adversarial), a breakdown with failures, and calibration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What was kept, as tables: scores over seeds, differences and their chance, the paper's beside them, and verdicts."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial

@@ -4,8 +4,6 @@ A row of Table 4 is a network trained by maximum likelihood and then reinforced.
 trainings: without a second stage (2) is the full network's first, and (4) reinforces the same one by SCST.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
