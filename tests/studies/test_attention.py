@@ -21,7 +21,7 @@ from rmreader.cli import app
 from rmreader.cli.study import sample
 from rmreader.data.encode import encode_file, encode_pairs
 from rmreader.errors import UserError
-from rmreader.learning.attention import divergences, pairs_of
+from rmreader.learning.engine import divergences, pairs_of
 from rmreader.learning.kept import read
 from rmreader.readers.folder import open_folder
 from rmreader.reading.running.engines import Pair

@@ -1,4 +1,4 @@
-"""Between a reader folder and torch: its network, and its weights as tensors."""
+"""Between a reader folder and torch: the device, its network, and its weights as tensors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +15,20 @@ from rmreader.model.network import Network, Sizes
 from rmreader.readers import folder as readers
 from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.lexicon import Lexicon
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of that name; by default the GPU, where there is one."""
+    device: torch.device | None
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: no such device to train on; take cpu, cuda or cuda:N.")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
+    return device
 
 
 def make_network(

@@ -22,7 +22,7 @@ from rmreader.learning.finish import complete, facts
 from rmreader.learning.kept import Line, identity, keep, read
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.outfolder import flat
-from rmreader.learning.setup import device_name, pick_device, prepare
+from rmreader.learning.setup import device_name, prepare
 from rmreader.readers.folder import open_folder
 from rmreader.reading.answering.evaluate import best_answers
 from rmreader.reading.answering.reader import Reader
@@ -159,7 +159,7 @@ def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
         dataset = read_squad(path)
         if not answered.is_file():
             opened = open_folder(folder / "best")
-            reader = Reader(opened, TorchEngine(opened, str(pick_device(job.device))))
+            reader = Reader(opened, TorchEngine(opened, job.device))
             found = best_answers(reader, dataset)
             write_whole(answered, json.dumps({id: one.text if one else "" for id, one in found.items()}).encode())
         texts = read_predictions(answered)

@@ -72,7 +72,7 @@ def prepare(
     world: World = ALONE,
 ) -> Setup:
     """Check what is asked for, claim the folder, read the data, build the network."""
-    device = pick_device(device_name)
+    device = readerfolder.pick_device(device_name)
     if world.size > 1 and not (recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned"):
         say(
             f"{world.size} processes train together; without a tuned encoder a network is so small that this seldom "
@@ -142,20 +142,6 @@ def prepare(
         read_every=50 if device.type == "cuda" else 1,
         world=world,
     )
-
-
-def pick_device(name: str | None) -> torch.device:
-    """The device of that name; by default the GPU, where there is one."""
-    device: torch.device | None
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise UserError(f"--device {name}: no such device to train on; take cpu, cuda or cuda:N.")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
-    return device
 
 
 def device_name(device: str | None) -> str:

@@ -33,7 +33,7 @@ from rmreader.learning.log import Log, Show, live, read_log, rewind
 from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.parallel import ALONE, join
 from rmreader.learning.schedule import Selection, judge, rate_at
-from rmreader.learning.setup import Setup, pick_device, prepare
+from rmreader.learning.setup import Setup, prepare
 from rmreader.learning.step import Learner
 from rmreader.readers.folder import MANIFEST
 from rmreader.version import provenance
@@ -105,7 +105,8 @@ def train(
     files, by name, is written to ``predictions/NAME.json``. Under torchrun its processes train one reader together.
     """
     data, out = (Path(train_path), Path(dev_path) if dev_path else None), Path(out)
-    with join(pick_device(device)) as (world, own), alone(out) if world.leads else contextlib.nullcontext():
+    chosen = readerfolder.pick_device(device)
+    with join(chosen) as (world, own), alone(out) if world.leads else contextlib.nullcontext():
         again = resume or not world.leads  # the others go on from what the first has begun
         setup = world.in_turn(lambda: prepare(recipe, *data, out, again, str(own), cache_dir, world), own)
         with stop_on_signals() as stop:

@@ -31,7 +31,7 @@ def study_attention(
 
     Each list of readers is divided into so many ``ensembles``, each with a line of its own.
     """
-    from rmreader.learning.attention import divergences, pairs_of
+    from rmreader.learning.engine import divergences, pairs_of
 
     pairs, lines = pairs_of(data, limit), list[Line]()
     setting = f"{data.name} {file_sha256(data)[:10]}, {len(pairs):,} questions"

@@ -24,10 +24,8 @@ def load(model: str | Path, device: str | None = None) -> Reader:
         readers = [Reader.load(folder) for folder in folders]
     else:
         from rmreader.learning.engine import TorchEngine
-        from rmreader.learning.setup import pick_device
 
-        on, opened = str(pick_device(device)), [open_folder(folder) for folder in folders]
-        readers = [Reader(one, TorchEngine(one, on)) for one in opened]
+        readers = [Reader(one, TorchEngine(one, device)) for one in map(open_folder, folders)]
     return readers[0] if len(readers) == 1 else Ensemble(readers)
 
 
