@@ -15,7 +15,8 @@ import torch
 
 from rmreader.errors import UserError
 from rmreader.files import damage, settle, write_whole
-from rmreader.learning.checkpoint import MANIFEST, load_checkpoint, save_checkpoint
+from rmreader.learning.outfolder import CHECKPOINT as MANIFEST
+from rmreader.learning.outfolder import load_checkpoint, save_checkpoint
 
 
 def save(target: Path, step: int) -> None:
@@ -178,7 +179,7 @@ def test_a_disk_that_is_full_is_one_sentence_and_the_last_checkpoint_stays(tmp_p
     save(last, 1)
     script = (
         "import resource, sys, torch\nfrom pathlib import Path\nfrom rmreader.errors import UserError\n"
-        "from rmreader.learning.checkpoint import save_checkpoint\n"
+        "from rmreader.learning.outfolder import save_checkpoint\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "try:\n    save_checkpoint(Path(sys.argv[1]), {'w': torch.zeros(100_000)}, {'step': 2})\n"
         "except UserError as error:\n    print(error)\n"

@@ -17,11 +17,10 @@ from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder
-from rmreader.learning.checkpoint import load_checkpoint
 from rmreader.learning.engine import TorchEngine
 from rmreader.learning.evaluate import evaluate
 from rmreader.learning.feed import Feed
-from rmreader.learning.outfolder import Stop
+from rmreader.learning.outfolder import Stop, load_checkpoint
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.learning.trainer import Run, train
 from rmreader.reading.answering.reader import Reader

@@ -23,12 +23,11 @@ from rmreader.data.encode import encode_pairs
 from rmreader.data.split import split
 from rmreader.errors import UserError
 from rmreader.learning import readerfolder, trainer
-from rmreader.learning.checkpoint import load_checkpoint
 from rmreader.learning.evaluate import Scores, evaluate, in_order
 from rmreader.learning.feed import Feed
 from rmreader.learning.log import read_log
 from rmreader.learning.objectives import Span
-from rmreader.learning.outfolder import Stop
+from rmreader.learning.outfolder import Stop, load_checkpoint
 from rmreader.learning.step import Learner
 from rmreader.learning.trainer import Run, train
 from rmreader.model.network import Network

@@ -33,8 +33,7 @@ from torch import Tensor, nn
 from rmreader.config import Inputs, NetworkConfig
 from rmreader.model.aligner import Aligner
 from rmreader.model.attention import Similarity, column_attention, overlap, without_diagonal
-from rmreader.model.characters import CharacterEncoder
-from rmreader.model.encoder import Sizes
+from rmreader.model.encoder import CharacterEncoder, Sizes
 from rmreader.model.fusion import Fusion
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.masking import true_steps

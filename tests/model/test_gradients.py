@@ -24,11 +24,10 @@ from torch.func import functional_call
 
 from rmreader.model.aligner import Aligner
 from rmreader.model.attention import Similarity, column_attention, overlap, without_diagonal
-from rmreader.model.characters import CharacterEncoder
-from rmreader.model.dropout import VariationalDropout
+from rmreader.model.encoder import CharacterEncoder
 from rmreader.model.fusion import Fusion
 from rmreader.model.lstm import BiLSTM
-from rmreader.model.masking import masked_log_softmax, masked_softmax, true_steps
+from rmreader.model.masking import VariationalDropout, masked_log_softmax, masked_softmax, true_steps
 from rmreader.model.pointer import Pointer
 
 M = torch.tensor([4, 1, 3])

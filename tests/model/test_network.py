@@ -28,7 +28,7 @@ from rmreader.data.batch import Batch
 from rmreader.data.batches import list_letters
 from rmreader.errors import UserError
 from rmreader.model import lstm
-from rmreader.model.dropout import VariationalDropout
+from rmreader.model.masking import VariationalDropout
 from rmreader.model.network import Network, Sizes
 from rmreader.model.precision import wide_matmul
 from rmreader.model.spans import top_spans

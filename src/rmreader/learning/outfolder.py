@@ -5,6 +5,7 @@ reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were ski
 """
 
 import contextlib
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,16 +14,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
 from rmreader.config import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.console import say
 from rmreader.errors import UserError
-from rmreader.files import lock, read_manifest, settle, write_folder
-from rmreader.learning.checkpoint import MANIFEST as CHECKPOINT
+from rmreader.files import damage, lock, read_manifest, settle, write_folder
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.readers.folder import MANIFEST, RECIPE, SHIPPED
 from rmreader.text.lexicon import Lexicon
 
-_RUN = "run.json"
+CHECKPOINT = "checkpoint.json"
+_RUN, _TENSORS, _STATE = "run.json", "tensors.safetensors", "state.json"
 INIT_REMEDY = "give a run's or a reader's folder, or the name of a reader that comes with rmreader, as small."
 
 
@@ -81,6 +85,24 @@ def record(
         return {"format": 1, "train_sha256": train_sha256, "init": init, "temperature": temperature}
 
     write_folder(out / "run", _RUN, fill)
+
+
+def save_checkpoint(target: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    """Write tensors and plain data as one checkpoint; the one before is kept as ``NAME.old``."""
+
+    def fill(folder: Path) -> dict[str, Any]:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / _TENSORS)
+        (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
+        return {"format": 1, "step": state.get("step")}
+
+    write_folder(target, CHECKPOINT, fill, keep_previous=True)
+
+
+def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the plain data of a checkpoint, refused unless every byte is as it was written."""
+    if (problem := damage(folder, CHECKPOINT)) is not None:
+        raise UserError(f"{folder}/{problem}; this checkpoint cannot be loaded.")
+    return load_file(folder / _TENSORS), json.loads((folder / _STATE).read_text(encoding="utf-8"))
 
 
 def find_init(init: str | Path) -> Path | None:

@@ -19,7 +19,7 @@ from rmreader.data.squad import remarked, why_none
 from rmreader.errors import UserError
 from rmreader.files import file_sha256
 from rmreader.kernels.products import check_share
-from rmreader.learning import checkpoint, outfolder, readerfolder
+from rmreader.learning import outfolder, readerfolder
 from rmreader.learning.feed import Feed
 from rmreader.learning.parallel import ALONE, World
 from rmreader.learning.rewards import Rewards, build_rewards
@@ -193,8 +193,8 @@ def read_init(init: str | Path) -> tuple[dict[str, torch.Tensor], Lexicon]:
     if manifest is None and not Path(init).exists():
         raise UserError(f"training.init={init}: no such reader or run; {outfolder.INIT_REMEDY}")
     folder = manifest.parent if manifest else Path(init)
-    if manifest and manifest.name == checkpoint.MANIFEST:
-        tensors, _ = checkpoint.load_checkpoint(folder)
+    if manifest and manifest.name == outfolder.CHECKPOINT:
+        tensors, _ = outfolder.load_checkpoint(folder)
         return part(tensors, "average.") or part(tensors, "network."), Lexicon.load(folder.parent / "run")
     reader = open_folder(folder)
     return readerfolder.read_weights(reader), reader.lexicon

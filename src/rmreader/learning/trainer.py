@@ -26,7 +26,7 @@ from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
 from rmreader.errors import UserError
 from rmreader.files import read_manifest, write_whole
-from rmreader.learning import checkpoint, readerfolder
+from rmreader.learning import outfolder, readerfolder
 from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.finish import answer_file, calibrate_best
 from rmreader.learning.log import Log, Show, live, read_log, rewind
@@ -143,7 +143,7 @@ class Run:
         self.state = State()
         self.saved = -1  # step of the checkpoint on disk
         if (self.out / "last").exists():
-            tensors, tree = checkpoint.load_checkpoint(self.out / "last")
+            tensors, tree = outfolder.load_checkpoint(self.out / "last")
             self.learner.load(tensors)
             self.state = State(**{**tree, "selection": Selection(**tree["selection"])})
             self.saved = self.state.step
@@ -347,7 +347,7 @@ class Run:
         if self.state.step == self.saved and not self.state.ended:
             return
         if self.world.leads:
-            checkpoint.save_checkpoint(self.out / "last", self.learner.tensors(), dataclasses.asdict(self.state))
+            outfolder.save_checkpoint(self.out / "last", self.learner.tensors(), dataclasses.asdict(self.state))
         self.saved = self.state.step
 
     def _restore_best(self) -> None:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from rmreader.config import NetworkConfig
 from rmreader.model.attention import Similarity, attend, column_attention, overlap, without_diagonal
 from rmreader.model.compiled import compile_for_lengths
-from rmreader.model.dropout import VariationalDropout
 from rmreader.model.fusion import Fusion
 from rmreader.model.lstm import BiLSTM
+from rmreader.model.masking import VariationalDropout
 
 
 @dataclass(frozen=True)

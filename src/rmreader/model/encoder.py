@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from rmreader.config import Inputs, NetworkConfig
 from rmreader.data.batch import Batch, given
-from rmreader.model.characters import CharacterEncoder
+from rmreader.kernels.embedding import embedding
+from rmreader.kernels.lstm import Kernel
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.precision import product_type
 
@@ -31,6 +32,28 @@ def exact_match(
     """Which words are also in the other text: keys [B, n] and [B, m] -> bool [B, n] and [B, m]."""
     same = (question[:, :, None] == context[:, None, :]) & question_mask[:, :, None] & context_mask[:, None, :]
     return same.any(dim=2), same.any(dim=1)
+
+
+class CharacterEncoder(nn.Module):
+    """A word as the two last states of a BiLSTM over its characters, once for each distinct word of a batch."""
+
+    def __init__(self, count: int, size: int, dropout: float, kernel: Kernel = "auto") -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(count, size)
+        self.lstm = BiLSTM(size, size, kernel, dropout)
+
+    def forward(self, characters: Tensor, lengths: Tensor, letters: Tensor | None = None) -> Tensor:
+        """characters [W, c], lengths [W] -> [W, 2·size]: forward at the true last character, backward at the first.
+
+        ``letters`` [2, N], the word and the place in it of every letter, spares the padding.
+        """
+        table = self.embedding.weight
+        if letters is not None:
+            known = embedding(table, characters[letters[0], letters[1]], product_type(table))
+            return self.lstm.final(known, letters[0], lengths)
+        final: Tensor
+        _, final = self.lstm(embedding(table, characters, product_type(table)), lengths)
+        return final
 
 
 class ScalarMix(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.kernels.lstm import Kernel, Precision, bilstm, final_states
-from rmreader.model.dropout import VariationalDropout
+from rmreader.model.masking import VariationalDropout
 
 
 class BiLSTM(nn.Module):

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from rmreader.config import NetworkConfig
 from rmreader.model.compiled import compile_for_lengths
-from rmreader.model.dropout import VariationalDropout
 from rmreader.model.fusion import Fusion, heuristic_linear
-from rmreader.model.masking import MASKED, masked_log_softmax, masked_softmax
+from rmreader.model.masking import MASKED, VariationalDropout, masked_log_softmax, masked_softmax
 
 
 class Scorer(nn.Module):
