@@ -12,12 +12,13 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -109,30 +110,30 @@ def train_members(
     """
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
-    waiting, running, done = list(members), dict[str, _Process | _Task](), list[Outcome]()
-    words = [str(recipe_name), *options]
+    waiting, running, done = list(members), dict[str, Future[Outcome]](), list[Outcome]()
+    words, stop = [str(recipe_name), *options], threading.Event()
     many = min(at_once or len(members), len(members)) >= _MANY
     place = _cluster(on, "cpu" in options, share or 100) if on else _here(share or (_SHARE if many else 100))
-    with place as begin, on_signals(_interrupt, "SIGTERM", "SIGHUP"), _view(recipe, members, out) as show:
+    with (
+        on_signals(_interrupt, "SIGTERM", "SIGHUP"),
+        place as train,
+        ThreadPoolExecutor(max(1, len(members))) as pool,
+        _view(recipe, members, out) as show,
+    ):
         try:
             while True:
                 while (not at_once or len(running) < at_once) and (member := _ready(waiting, running, done)):
                     waiting.remove(member)
-                    running[member.name] = begin(member, words, out / member.name, resume)
+                    running[member.name] = pool.submit(train, stop, member, words, out / member.name, resume)
                 if not running or time.monotonic() > until:
                     break
-                time.sleep(0.5)
-                for name, work in list(running.items()):
-                    if (outcome := work.outcome()) is not None:
-                        done.append(outcome)
-                        del running[name]
-                        ended(outcome)
+                wait(running.values(), 0.5, FIRST_COMPLETED)
+                for name in [name for name, future in running.items() if future.done()]:
+                    done.append(running.pop(name).result())
+                    ended(done[-1])
                 show(running, done)
         finally:
-            for work in running.values():
-                work.stop()
-            for work in running.values():
-                work.wait()
+            stop.set()  # and the pool waits until all have left
     order = {member.name: place for place, member in enumerate(members)}
     return sorted(done, key=lambda outcome: order[outcome.name])
 
@@ -143,109 +144,81 @@ def _ready(waiting: Sequence[Member], running: Mapping[str, Any], done: Sequence
     return next((member for member in waiting if member.after not in missing), None)
 
 
-class _Process:
-    """A member at work, here."""
+def train_one(
+    share: int,
+    stop: threading.Event | None,
+    member: Member,
+    words: Sequence[str],
+    out: Path,
+    resume: bool,
+    folder: str | None = None,
+) -> Outcome:
+    """Train a member as a process of its own, on at most ``share`` % of the GPU, or all of it where that is faulty.
 
-    def __init__(
-        self, share: int, member: Member, words: Sequence[str], out: Path, resume: bool, folder: str | None = None
-    ) -> None:
-        """``folder`` is what the words' paths are meant from, if not the present one."""
-        self.member, self.out, self.folder, self.begun = member, out, folder, time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        # A member that was never reached before the whole was stopped has nothing to resume.
-        again = ["--resume"] if resume and (out / "run").exists() else []
-        # Should this process be killed, the kernel asks the member to stop: it watches the thread that started it,
-        # which is the one that waits for it.
-        self.words = [*words, *member.overrides, "--out", str(out), *again, "--parent", str(os.getpid())]
-        self.start(share)
-
-    def start(self, share: int) -> None:
-        """Begin, or begin again, on at most so much of the GPU."""
-        self.share = share
-        with (self.out / _CONSOLE).open("ab") as console:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "rmreader", "train", *self.words],
-                env={**os.environ, SHARE: str(share)} if share < 100 else None,
-                cwd=self.folder,
+    Once ``stop`` is set, or where this is interrupted, it finishes its step, writes a checkpoint and leaves. ``folder``
+    is what the words' paths are meant from, if not the present one.
+    """
+    begun, stop = time.monotonic(), stop or threading.Event()
+    out.mkdir(parents=True, exist_ok=True)
+    # A member that was never reached before the whole was stopped has nothing to resume.
+    again = ["--resume"] if resume and (out / "run").exists() else []
+    # Should this process be killed, the kernel asks the member to stop: it watches the thread that started it,
+    # which is this one, that waits for it.
+    words = [*words, *member.overrides, "--out", str(out), *again, "--parent", str(os.getpid())]
+    for most in sorted({share, 100}):
+        with (out / _CONSOLE).open("ab") as console:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rmreader", "train", *words],
+                env={**os.environ, SHARE: str(most)} if most < 100 else None,
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on as a request to stop
             )
-
-    def outcome(self) -> Outcome | None:
-        """How it ended; None while it has not. On a share that is faulty it begins again on the whole."""
-        if (status := self.popen.poll()) == ShareError.status and self.share < 100:
-            self.start(100)
-            return None
-        if status is None:
-            return None
-        lines = (self.out / _CONSOLE).read_text(encoding="utf-8", errors="replace").split("\n") if status else []
-        words = next((line for line in reversed(lines) if line.strip()), "")
-        return Outcome(self.member.name, status, time.monotonic() - self.begun, last_scores(self.out), words)
-
-    def stop(self) -> None:
-        """It finishes its step, writes a checkpoint and leaves."""
-        self.popen.send_signal(signal.SIGTERM)
-
-    def wait(self) -> None:
-        """Until it has left."""
-        self.popen.wait()
-
-
-class _Task:
-    """A member at work in a Ray cluster, as a task that starts its process; begun again where its machine is lost."""
-
-    def __init__(self, ray: Any, task: Any, member: Member, words: Sequence[str], out: Path, resume: bool) -> None:
-        self.ray, self.task, self.member, self.begun, self.tries = ray, task, member, time.monotonic(), 0
-        self.given = member, list(words), out.resolve()
-        self.result = task.remote(*self.given, resume, os.getcwd())
-
-    def outcome(self) -> Outcome | None:
-        if not self.ray.wait([self.result], timeout=0)[0]:
-            return None
         try:
-            return self.ray.get(self.result)  # type: ignore[no-any-return]
-        except self.ray.exceptions.RayError as error:
-            self.tries += 1
-            crashed = not isinstance(error, self.ray.exceptions.RayTaskError)
-            if crashed and self.tries <= _RETRIES:
-                self.result = self.task.remote(*self.given, True, os.getcwd())
-                return None
-            why = str(error).strip().splitlines()[-1]
-            return Outcome(self.member.name, 1, time.monotonic() - self.begun, last_scores(self.given[2]), why)
-
-    def stop(self) -> None:
-        self.ray.cancel(self.result)
-
-    def wait(self) -> None:
-        self.ray.wait([self.result], timeout=60)
-
-
-def train_in_task(member: Member, words: Sequence[str], out: Path, resume: bool, folder: str) -> Outcome:
-    """One member, as a task runs it: the same process as here, so the same result."""
-    process = _Process(100, member, words, out, resume, folder)
-    try:
-        while (outcome := process.outcome()) is None:
-            time.sleep(0.2)  # where a task that is cancelled is interrupted
-        return outcome
-    except BaseException:
-        process.stop()
-        process.wait()
-        raise
+            while process.poll() is None and not stop.wait(0.2):
+                pass
+        finally:
+            process.terminate()  # nothing where it has ended
+            status = process.wait()
+        if status != ShareError.status:
+            break
+    lines = (out / _CONSOLE).read_text(encoding="utf-8", errors="replace").split("\n") if status else []
+    problem = next((line for line in reversed(lines) if line.strip()), "")
+    return Outcome(member.name, status, time.monotonic() - begun, last_scores(out), problem)
 
 
 @contextlib.contextmanager
-def _here(share: int) -> Iterator[Callable[..., _Process | _Task]]:
+def _here(share: int) -> Iterator[Callable[..., Outcome]]:
     with _mps():
-        yield partial(_Process, share)
+        yield partial(train_one, share)
 
 
 @contextlib.contextmanager
-def _cluster(where: str, cpu: bool, share: int) -> Iterator[Callable[..., _Process | _Task]]:
+def _cluster(where: str, cpu: bool, share: int) -> Iterator[Callable[..., Outcome]]:
+    """Members as tasks of a Ray cluster, each the same process as here; begun again where its machine is lost."""
     with ray_at(where) as ray:
         gpus = 0.0 if cpu or not ray.cluster_resources().get("GPU") else share / 100
-        yield partial(_Task, ray, ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(train_in_task))
+        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(train_one)
+
+        def train(stop: threading.Event, member: Member, words: Sequence[str], out: Path, resume: bool) -> Outcome:
+            begun, why = time.monotonic(), ""
+            for tries in range(1 + _RETRIES):
+                result = task.remote(100, None, member, words, out.resolve(), resume or tries > 0, os.getcwd())
+                try:
+                    while not ray.wait([result], timeout=0.2)[0] and not stop.is_set():
+                        pass
+                    if stop.is_set():
+                        ray.cancel(result)
+                    return ray.get(result, timeout=60 if stop.is_set() else None)  # type: ignore[no-any-return]
+                except ray.exceptions.RayError as error:
+                    why = str(error).strip().splitlines()[-1]
+                    if stop.is_set() or isinstance(error, ray.exceptions.RayTaskError):
+                        break
+            return Outcome(member.name, 1, time.monotonic() - begun, last_scores(out), why)
+
+        yield train
 
 
 def last_scores(out: Path) -> dict[str, dict[str, float]]:
