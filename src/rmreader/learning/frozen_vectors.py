@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -143,12 +144,13 @@ def _compute(
     if not chunks:
         return
     tokens, bounds = encoded.arrays[f"{part}_tokens"], encoded.arrays[f"{part}_bounds"]
-    words = encoder.table(encoded.vocabulary)
+    words: Any = encoder.table(encoded.vocabulary)
+    budget = 16_384 if next(encoder.parameters()).is_cuda else 2_048
     bar = progress(f"Contextual vectors, {part}s", len(chunks), "chunks")
     with bar if len(chunks) > 1 else nullcontext(lambda _: None) as advance:
         for chunk in chunks:
             begin, found = int(bounds[chunk[0]]), None
-            for group in _groups(chunk, np.diff(bounds), _budget(encoder)):
+            for group in _groups(chunk, np.diff(bounds), budget):
                 vectors = encoder.encode(words, [np.asarray(tokens[bounds[k] : bounds[k + 1]]) for k in group]).half()
                 if found is None:
                     found = vectors.new_empty(int(bounds[chunk[1]]) - begin, encoder.layers, encoder.size)
@@ -169,8 +171,3 @@ def _groups(chunk: Chunk, lengths: NDArray[np.int64], budget: int) -> Iterator[l
         group.append(text)
     if group:
         yield group
-
-
-def _budget(encoder: FrozenEncoder) -> int:
-    parameters = encoder.parameters() if isinstance(encoder, torch.nn.Module) else iter(())
-    return 16_384 if next(parameters, torch.empty(0)).is_cuda else 2_048

@@ -1,20 +1,16 @@
-"""What a run says of itself: a line of JSON for each event, curves for TensorBoard if asked, a live line for people."""
+"""What a run says of itself: a line of JSON for each event, and curves for TensorBoard if asked."""
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
 from pathlib import Path
 from typing import Any
 
-from rmreader.console import progress
 from rmreader.errors import explained
 from rmreader.files import read_records, write_whole
 
 _MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
-Show = Callable[[int, str], None]
-"""``show(steps_done, text)`` moves the progress bar."""
 
 
 class Log:
@@ -76,20 +72,6 @@ def rewind(path: Path, last: Mapping[str, int]) -> None:
         return
     kept = [event for event in read_log(path) if event["step"] <= last.get(event.get("event", ""), -1)]
     write_whole(path, "".join(json.dumps(event) + "\n" for event in kept).encode())
-
-
-@contextmanager
-def live(total: int) -> Iterator[Show]:
-    """A progress bar over ``total`` steps with a text after it; silent where stderr is no terminal."""
-    done = 0
-    with progress("training", total, transient=False) as advance:
-
-        def show(now: int, text: str) -> None:
-            nonlocal done
-            advance(now - done, text)
-            done = now
-
-        yield show
 
 
 def _finite(value: Any) -> Any:

@@ -20,14 +20,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import Tagged, tag_encoded, token_rows
 from rmreader.errors import UserError
 from rmreader.learning.frozen_vectors import FrozenVectors, open_vectors
-from rmreader.model.contextual import (
-    ENCODER_FILES,
-    FrozenElmo,
-    FrozenTransformer,
-    TunedEncoder,
-    frozen_encoder,
-    tuned_encoder,
-)
+from rmreader.model.contextual import ENCODER_FILES, FrozenEncoder, TunedEncoder, frozen_encoder, tuned_encoder
 from rmreader.text.extras import ENCODER, Shape
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
@@ -53,7 +46,7 @@ class TextInputs:
         self.inputs, self.device, self.cache_dir = inputs, device, cache_dir
         known = Shape.load(reader, inputs) if reader is not None else None
         self.tagger = Tagger(inputs.tags, known.entities if known else None) if inputs.tags else None
-        self.frozen: FrozenTransformer | FrozenElmo | None = None
+        self.frozen: FrozenEncoder | None = None
         self.tuned: TunedEncoder | None = None
         self.pieces: Pieces | None = None
         if inputs.contextual and inputs.contextual_mode == "frozen":
@@ -64,7 +57,7 @@ class TextInputs:
             own = reader / ENCODER if reader is not None else encoder
             self._source = own or encoder_folder(inputs.contextual)
             self.tuned, self.pieces = tuned_encoder(inputs, own)
-        self._opened: dict[str, tuple[Tagged | None, FrozenVectors | None, PieceTable | None]] = {}
+        self._opened: dict[str, Attachment] = {}
 
     @property
     def shape(self) -> Shape:
@@ -97,9 +90,9 @@ class TextInputs:
         found = self._opened.get(encoded.content) or self._open(encoded, keep)
         if keep:
             self._opened[encoded.content] = found
-        return Attachment(self, encoded, *found, repeat_shapes)
+        return dataclasses.replace(found, encoded=encoded, repeat_shapes=repeat_shapes)
 
-    def _open(self, encoded: Encoded, keep: bool) -> tuple[Tagged | None, FrozenVectors | None, PieceTable | None]:
+    def _open(self, encoded: Encoded, keep: bool) -> Attachment:
         tagged = tag_encoded(encoded, self.tagger, self.cache_dir, keep) if self.tagger else None
         table = self.pieces.table(encoded.vocabulary) if self.pieces else None
         vectors = None
@@ -107,9 +100,9 @@ class TextInputs:
             place = self.device if self._fits(encoded, self.frozen) else "cpu"
             on_disk = keep and self.inputs.contextual_cache == "disk"
             vectors = open_vectors(encoded, self.frozen, self.cache_dir, place, on_disk)
-        return tagged, vectors, table
+        return Attachment(self, encoded, tagged, vectors, table)
 
-    def _fits(self, encoded: Encoded, encoder: FrozenTransformer | FrozenElmo) -> bool:
+    def _fits(self, encoded: Encoded, encoder: FrozenEncoder) -> bool:
         """Whether the vectors may be on the device: it is a GPU, and half of its free memory holds them."""
         if self.device.type != "cuda":
             return False
@@ -126,7 +119,7 @@ class Attachment:
     tagged: Tagged | None
     vectors: FrozenVectors | None
     table: PieceTable | None
-    repeat_shapes: bool
+    repeat_shapes: bool = False
     words: Any = None  # of an encoder that runs anew for every batch
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.config import Recipe
-from rmreader.console import say
+from rmreader.console import Advance, progress, say
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
 from rmreader.errors import UserError
@@ -29,7 +29,7 @@ from rmreader.files import read_manifest, write_whole
 from rmreader.learning import outfolder, readerfolder
 from rmreader.learning.evaluate import Scores, criterion, evaluate
 from rmreader.learning.finish import answer_file, calibrate_best
-from rmreader.learning.log import Log, Show, live, read_log, rewind
+from rmreader.learning.log import Log, read_log, rewind
 from rmreader.learning.outfolder import Stop, alone, stop_on_signals
 from rmreader.learning.parallel import ALONE, join
 from rmreader.learning.schedule import Selection, judge, rate_at
@@ -152,7 +152,6 @@ class Run:
             rewind(self.out / "log.jsonl", self.state.logged())
         self.log = Log(self.out / "log.jsonl" if self.world.leads else Path(os.devnull), tensorboard)
         self.waiting: list[tuple[int, NDArray[Any], Tensor]] = []  # measures not yet read from the device
-        self.shown = ""  # beside the progress bar
 
     def go(self, stop: Stop) -> TrainResult:
         """Learn until the end or until asked to stop, then report."""
@@ -162,9 +161,8 @@ class Run:
         if training.precision == "bf16":
             torch.set_float32_matmul_precision("high")  # tf32 keeps three bits more than bf16
         try:
-            with live(self.total) as show:
-                self._learn(stop, show)
-                show(self.state.step, self.shown)
+            with progress("training", self.total, transient=False) as advance:
+                self._learn(stop, advance)
             if self.state.ended:
                 return self._finish()
         finally:
@@ -173,13 +171,14 @@ class Run:
         say(f"{self.out}: stopped after step {self.state.step} of {self.total}; add --resume to go on.")
         return self._result(finished=False)
 
-    def _learn(self, stop: Stop, show: Show) -> None:
+    def _learn(self, stop: Stop, advance: Advance) -> None:
         state, world = self.state, self.world
         asked: Stop | bool = stop
         upcoming, ahead = itertools.tee(self._upcoming())
         batches = self.setup.train.batches(itertools.chain.from_iterable(map(self._own, ahead)))
         step = self._step(batch for _, batch in batches)
-        clock, since = time.monotonic(), state.step
+        clock, since, shown = time.monotonic(), state.step, ""
+        advance(since)
         while not state.ended:
             if world.size > 1:  # all stop after the same step
                 asked = state.step % self.setup.read_every == 0 and world.any(bool(stop), self.setup.device)
@@ -199,8 +198,10 @@ class Run:
                 if state.step % _LOG_EVERY == 0:
                     seconds, done = time.monotonic() - clock, state.step - since
                     clock, since = time.monotonic(), state.step
-                    self._show(show, done * self.recipe.training.batch_size / seconds)
+                    shown = self._tell(done * self.recipe.training.batch_size / seconds)
+                    advance(done, shown)
         batches.close()
+        advance(state.step - since, shown)
 
     def _step(self, batches: Iterator[Batch[Tensor]]) -> Callable[[NDArray[Any]], Tensor]:
         """The step as it runs on this device, from questions to measures: replayed as captured graphs where it can be.
@@ -282,16 +283,15 @@ class Run:
         write_whole(self.out / "bad" / f"step-{step}.json", content.encode())
         self.log.write("bad", step, questions=questions)
 
-    def _show(self, show: Show, speed: float) -> None:
-        """A line for the log and for the person watching, on the steps since the last one."""
+    def _tell(self, speed: float) -> str:
+        """A line for the log on the steps since the last one; what of it is for the person watching."""
         state = self.state
         count, sums = state.unlogged, state.unlogged_sums
         measures = {name: sums[name] / count if count else float("nan") for name in self.learner.measures}
         state.unlogged, state.unlogged_sums = 0, {}
         self.log.write("train", state.step, **self._place(), questions_per_second=speed, **measures)
         scores = "".join(f" · {name} F1 {score['f1']:.2f}" for name, score in state.selected.items())
-        self.shown = f"loss {measures['loss']:.3f} · {speed:.0f} questions/s{scores}"
-        show(state.step, self.shown)
+        return f"loss {measures['loss']:.3f} · {speed:.0f} questions/s{scores}"
 
     def _place(self) -> dict[str, float]:
         """Where the run is, for its log."""

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,20 +21,6 @@ from rmreader.text.windows import lay_out_alone
 ENCODER_FILES = ("config.json", "tokenizer.json")
 
 
-class FrozenEncoder(Protocol):
-    """What the cache of contextual vectors asks of an encoder."""
-
-    layers: int
-    size: int
-    fingerprint: str  # of the files and of the rules by which it is read
-
-    def table(self, words: Sequence[str]) -> Any:
-        """What it needs to know about these words; texts are given as rows, word k is row k + 1."""
-
-    def encode(self, table: Any, texts: Sequence[NDArray[Any]]) -> Tensor:
-        """The words of the texts end to end: float32 [tokens, layers, size]."""
-
-
 class FrozenTransformer(nn.Module):
     """A transformer, each text read alone, in overlapping windows where it is long."""
 
@@ -43,15 +29,15 @@ class FrozenTransformer(nn.Module):
         self.pieces = Pieces(folder)
         self.transformer = load_transformer(folder).requires_grad_(False)
         self.layers, self.size = self.transformer.layers, self.transformer.size
-        self.fingerprint = fingerprint(folder, self.pieces.window)
+        self.fingerprint = fingerprint(folder, self.pieces.window)  # of the files and the rules by which it is read
 
     def table(self, words: Sequence[str]) -> PieceTable:
-        """The words' pieces."""
+        """What it needs to know about these words, their pieces; texts are given as rows, word k is row k + 1."""
         return self.pieces.table(words)
 
     @torch.no_grad()
     def encode(self, table: PieceTable, texts: Sequence[NDArray[Any]]) -> Tensor:
-        """[tokens, layers, size].
+        """The words of the texts end to end: float32 [tokens, layers, size].
 
         On the CPU one text after the other, so that a text's vectors are the same to the last bit whatever else is
         read; products of other sizes may round otherwise, and a training run makes much of little.
@@ -89,7 +75,10 @@ class FrozenElmo(nn.Module):
         return torch.cat([layers[: len(text)] for layers, text in zip(every, texts, strict=True)])
 
 
-def frozen_encoder(name: str) -> FrozenTransformer | FrozenElmo:
+FrozenEncoder = FrozenTransformer | FrozenElmo
+
+
+def frozen_encoder(name: str) -> FrozenEncoder:
     """The encoder that ``inputs.contextual`` names, ready to be moved to a device."""
     if name.startswith("elmo:"):
         return FrozenElmo(Path(name.removeprefix("elmo:")).expanduser())
