@@ -17,10 +17,10 @@ from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.learning.evaluate import evaluate
 from rmreader.learning.kept import read
-from rmreader.learning.log import curve, finished
+from rmreader.learning.log import finished
 from rmreader.learning.members import Member, train_members
 from rmreader.learning.outfolder import flat
-from rmreader.learning.runs import Job, claim, train_all
+from rmreader.learning.runs import Job, claim, curve, train_all
 from rmreader.learning.trainer import train
 from rmreader.scoring.groups import unpack
 from rmreader.studies import paper, plots

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rmreader.config import Recipe, load_recipe
+from rmreader.config import Recipe
 from rmreader.console import say
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
@@ -12,10 +12,9 @@ from rmreader.files import write_whole
 from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import predict
 from rmreader.learning.feed import Feed
-from rmreader.learning.log import curve, finished, read_log, seconds_of
-from rmreader.learning.outfolder import find_init, flat
+from rmreader.learning.outfolder import find_init
 from rmreader.learning.setup import Setup
-from rmreader.readers.folder import MANIFEST, RECIPE, open_folder, update
+from rmreader.readers.folder import MANIFEST, open_folder, update
 from rmreader.reading.answering.calibrate import ENOUGH, calibrate, rows_in
 
 
@@ -49,30 +48,6 @@ def _decision_of(recipe: Recipe) -> dict[str, Any]:
     manifest = find_init(recipe.training.init) if recipe.network.no_answer else None
     about = open_folder(manifest.parent).about if manifest is not None and manifest.name == MANIFEST else {}
     return {"no_answer": about["no_answer"]} if "no_answer" in about else {}
-
-
-def complete(run: Path) -> bool:
-    """Whether a run came to its end and was not killed after it, before its confidences were calibrated."""
-    if finished(run) is None:
-        return False
-    reader = open_folder(run / "best")
-    return "calibration" in reader.about or reader.recipe.training.holdout == 0
-
-
-def facts(run: Path, with_curve: bool = False) -> dict[str, Any]:
-    """What is known of a complete run: settings that are not the default, steps, scores, and seconds of its steps."""
-    end, recipe, events = finished(run), load_recipe(run / "run" / RECIPE), read_log(run / "log.jsonl")
-    assert end is not None
-    default, apart = flat(Recipe()), ("training.seed", "training.init")
-    return {
-        "recipe": {key: value for key, value in flat(recipe).items() if value != default[key] and key not in apart},
-        "seed": recipe.training.seed,
-        "steps": end["step"],
-        "dev": end["scores"]["dev"],
-        "held_out": end["scores"].get("selection"),
-        "seconds": round(seconds_of(events, recipe.training.batch_size), 1),
-        **({"curve": curve(events)} if with_curve else {}),
-    }
 
 
 def answer_file(setup: Setup, questions: Path, out: Path, cache_dir: str | Path | None) -> None:

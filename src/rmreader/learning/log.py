@@ -2,15 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import index
 from pathlib import Path
 from typing import Any
 
 from rmreader.errors import explained
 from rmreader.files import read_records, write_whole
-
-_MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 
 
 class Log:
@@ -45,25 +43,6 @@ def finished(run: Path) -> dict[str, Any] | None:
     """The last event of the run in a folder, if it came to its end."""
     ends = [event for event in read_log(run / "log.jsonl") if event["event"] == "end"]
     return ends[-1] if ends and (run / "best").is_dir() else None
-
-
-def seconds_of(events: Sequence[Mapping[str, Any]], batch_size: int) -> float:
-    """How long the steps of a run took, by its speed on the way."""
-    told = [event for event in events if event["event"] == "train"]
-    spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
-    return float(sum((e["step"] - before) * batch_size / e["questions_per_second"] for e, before in spans))
-
-
-def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """What a run's evaluations measured, by name: (step, value)."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for event in (event for event in events if event["event"] == "evaluation"):
-        values = {name: event[name] for name in _MEASURES if name in event}
-        for data, score in event.get("scores", {}).items():
-            values |= {f"{data} F1": score["f1"], f"{data} EM": score["exact_match"]}
-        for name, value in values.items():
-            found.setdefault(name, []).append((int(event["step"]), float(value)))
-    return found
 
 
 def rewind(path: Path, last: Mapping[str, int]) -> None:

@@ -18,18 +18,20 @@ from rmreader.errors import UserError
 from rmreader.files import file_sha256, write_whole
 from rmreader.learning.engine import TorchEngine
 from rmreader.learning.evaluate import evaluate
-from rmreader.learning.finish import complete, facts
 from rmreader.learning.kept import Line, identity, keep, read
+from rmreader.learning.log import finished, read_log
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.outfolder import flat
 from rmreader.learning.setup import device_name, prepare
-from rmreader.readers.folder import open_folder
+from rmreader.readers.folder import RECIPE, open_folder
 from rmreader.reading.answering.evaluate import best_answers
 from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.groups import each_question, each_twin, groups_of
 from rmreader.scoring.squad import read_predictions
 from rmreader.version import commit
+
+_MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")
 
 
 @dataclass(frozen=True)
@@ -170,3 +172,46 @@ def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
             line.setdefault("twins", each_twin(dataset, texts))  # of the first, AddSent
     here = {"commit": commit(), "beside": beside, "device": device_name(job.device)}
     return line | {key: known.get(key) or value for key, value in here.items()}  # as when it was trained
+
+
+def complete(run: Path) -> bool:
+    """Whether a run came to its end and was not killed after it, before its confidences were calibrated."""
+    if finished(run) is None:
+        return False
+    reader = open_folder(run / "best")
+    return "calibration" in reader.about or reader.recipe.training.holdout == 0
+
+
+def facts(run: Path, with_curve: bool = False) -> dict[str, Any]:
+    """What is known of a complete run: settings that are not the default, steps, scores, and seconds of its steps."""
+    end, recipe, events = finished(run), load_recipe(run / "run" / RECIPE), read_log(run / "log.jsonl")
+    assert end is not None
+    default, apart = flat(Recipe()), ("training.seed", "training.init")
+    return {
+        "recipe": {key: value for key, value in flat(recipe).items() if value != default[key] and key not in apart},
+        "seed": recipe.training.seed,
+        "steps": end["step"],
+        "dev": end["scores"]["dev"],
+        "held_out": end["scores"].get("selection"),
+        "seconds": round(seconds_of(events, recipe.training.batch_size), 1),
+        **({"curve": curve(events)} if with_curve else {}),
+    }
+
+
+def seconds_of(events: Sequence[Mapping[str, Any]], batch_size: int) -> float:
+    """How long the steps of a run took, by its speed on the way."""
+    told = [event for event in events if event["event"] == "train"]
+    spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
+    return float(sum((e["step"] - before) * batch_size / e["questions_per_second"] for e, before in spans))
+
+
+def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """What a run's evaluations measured, by name: (step, value)."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for event in (event for event in events if event["event"] == "evaluation"):
+        values = {name: event[name] for name in _MEASURES if name in event}
+        for data, score in event.get("scores", {}).items():
+            values |= {f"{data} F1": score["f1"], f"{data} EM": score["exact_match"]}
+        for name, value in values.items():
+            found.setdefault(name, []).append((int(event["step"]), float(value)))
+    return found

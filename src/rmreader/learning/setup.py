@@ -152,12 +152,10 @@ def device_name(device: str | None) -> str:
 
 def word_counts(encoded: Encoded) -> dict[str, int]:
     """How often each word is in the questions and passages of these questions."""
-    counts = np.zeros(len(encoded.vocabulary) + 1, np.int64)
     _, one_a_passage = np.unique(encoded.paragraph, return_index=True)
-    for i in one_a_passage.tolist():
-        np.add.at(counts, encoded.context_tokens(i), 1)
-    for i in range(len(encoded)):
-        np.add.at(counts, encoded.question_tokens(i), 1)
+    texts = [encoded.context_tokens(i) for i in one_a_passage.tolist()]
+    texts += [encoded.question_tokens(i) for i in range(len(encoded))]
+    counts = np.bincount(np.concatenate(texts), minlength=len(encoded.vocabulary) + 1)
     return {word: count for word, count in zip(encoded.vocabulary, counts[1:].tolist(), strict=True) if count}
 
 
