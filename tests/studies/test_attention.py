@@ -27,8 +27,8 @@ from rmreader.readers.folder import open_folder
 from rmreader.reading.running.engines import Pair
 from rmreader.studies import plots
 from rmreader.studies.attention import movements, study_attention, study_figure
+from rmreader.studies.readers import load
 from rmreader.studies.report import save
-from rmreader.studies.scores import load
 from rmreader.text.tokens import tokenize
 
 CPU = torch.device("cpu")

@@ -15,8 +15,8 @@ from rmreader.data.squad import read_squad
 from rmreader.learning import kept
 from rmreader.scoring.groups import GROUPS, groups_of, pack, unpack
 from rmreader.scoring.squad import f1
+from rmreader.studies.readers import load, predictions
 from rmreader.studies.report import save
-from rmreader.studies.scores import load, predictions
 from rmreader.studies.tables import breakdown_table, build
 
 

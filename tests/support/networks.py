@@ -12,7 +12,7 @@ from rmreader.learning.feed import Feed
 from rmreader.learning.readerfolder import load_network
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
-from rmreader.studies.scores import reader_folder
+from rmreader.studies.readers import reader_folder
 
 
 def open_network(name: str | Path, encoded: Encoded, device: torch.device) -> tuple[Network, Feed, Recipe]:

@@ -15,8 +15,8 @@ from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Pair
 from rmreader.scoring.attention import Moved, moved, spread, strongest
 from rmreader.studies import plots
+from rmreader.studies.readers import load, reader_folder
 from rmreader.studies.report import WORDS, Report, page, report
-from rmreader.studies.scores import load, reader_folder
 from rmreader.studies.tables import attention_table
 from rmreader.text.tokens import tokenize
 from rmreader.version import commit

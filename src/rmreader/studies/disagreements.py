@@ -10,8 +10,8 @@ from rmreader.reading.answering.answers import Answer
 from rmreader.reading.answering.evaluate import best_answers
 from rmreader.scoring.squad import exact_match, f1, normalize
 from rmreader.studies import report
+from rmreader.studies.readers import load
 from rmreader.studies.report import WORDS, Report
-from rmreader.studies.scores import load
 
 MOST = 50  # cases of each kind on a page, the largest differences first
 NOTHING = Answer("", 0, 0, 0.0, 0.0, "")
