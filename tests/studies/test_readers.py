@@ -26,8 +26,9 @@ from rmreader.reading.answering.evaluate import evaluate
 from rmreader.reading.running.engines import Pair
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.squad import score
-from rmreader.studies.readers import load, predictions, study_scores
+from rmreader.studies.readers import load, predictions
 from rmreader.studies.report import Report, save
+from rmreader.studies.scores import study_scores
 from rmreader.text.tokens import tokenize
 
 CPU = torch.device("cpu")
