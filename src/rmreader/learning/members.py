@@ -256,44 +256,30 @@ def _mps() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _view(recipe: Recipe, members: Sequence[Member], out: Path) -> Iterator[Any]:
-    """One live table of all members; silent where stderr is no terminal."""
+def _view(recipe: Recipe, members: Sequence[Member], out: Path) -> Iterator[Callable[..., None]]:
+    """A live line for each member: state, loss, speed and newest scores; silent where stderr is no terminal."""
+    from rich import progress as bars
     from rich.console import Console
-    from rich.live import Live
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda running, done: None
-        return
-    with Live(console=console, refresh_per_second=2) as live:
+    name, bar = bars.TextColumn("{task.description}", markup=False), bars.BarColumn(20)
+    columns = name, "{task.fields[state]}", bar, "{task.fields[text]}"
+    with bars.Progress(*columns, console=console, disable=not console.is_terminal) as view:
+        total = recipe.training.epochs
+        lines = {one.name: view.add_task(one.name, total=total, state="waiting", text="") for one in members}
 
-        def show(running: dict[str, Any], done: list[Outcome]) -> None:
-            live.update(_table(recipe, members, out, running, {outcome.name: outcome for outcome in done}))
+        def show(running: Mapping[str, Any], done: Sequence[Outcome]) -> None:
+            states = {one.name: "failed" if one.status else "done" for one in done} | dict.fromkeys(running, "starting")
+            for name in states if console.is_terminal else ():
+                events = read_log(out / name / "log.jsonl")
+                last: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "train"), {"loss": None})
+                parts = [
+                    f"{key} EM {s['exact_match']:.2f}, F1 {s['f1']:.2f}" for key, s in last_scores(out / name).items()
+                ]
+                if last["loss"] is not None:
+                    speed = f"{last['questions_per_second']:.0f} questions/s"
+                    parts = [f"epoch {last['epoch']:.1f}", f"loss {last['loss']:.3f}", speed, *parts]
+                state = "training" if name in running and events else states[name]
+                view.update(lines[name], completed=last.get("epoch", 0), state=state, text=" · ".join(parts))
 
         yield show
-
-
-def _table(recipe: Recipe, members: Sequence[Member], out: Path, running: Any, done: dict[str, Outcome]) -> Any:
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
-    table = Table("member", "state", "progress", "epoch", "loss", "questions/s", "scores (EM / F1)")
-    for member in members:
-        events = read_log(out / member.name / "log.jsonl")
-        last: dict[str, Any] = next((e for e in reversed(events) if e["event"] == "train"), {})
-        scores = last_scores(out / member.name)
-        state = "waiting"
-        if member.name in running:
-            state = "training" if last else "starting"
-        elif member.name in done:
-            state = "failed" if done[member.name].status else "done"
-        table.add_row(
-            member.name,
-            state,
-            ProgressBar(total=recipe.training.epochs, completed=last.get("epoch", 0.0), width=20),
-            f"{last.get('epoch', 0.0):.1f}",
-            f"{last['loss']:.3f}" if last else "",
-            f"{last['questions_per_second']:.0f}" if last else "",
-            "  ".join(f"{name} {s['exact_match']:.2f} / {s['f1']:.2f}" for name, s in scores.items()),
-        )
-    return table
