@@ -24,8 +24,8 @@ class Variant:
     """Choices that change speed, not meaning; the benchmark sweeps them."""
 
     fast: bool = True  # in bf16 mode: the hardware's tanh, whose error (5e-4) is a quarter of bf16's own rounding
-    warps: int = 0  # warps a program; 0 is one for every 16 hidden units
-    registers: int = 0  # most registers a thread; 0 leaves it to the compiler
+    warps: int = 0  # warps per program; 0 is one for every 16 hidden units
+    registers: int = 0  # most registers per thread; 0 leaves it to the compiler
 
 
 def fused_bilstm(
@@ -39,7 +39,7 @@ def fused_bilstm(
     variant: Variant = Variant(),  # noqa: B008
     owners: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``lstm.bilstm`` by the fused kernels, and with ``owners`` ``lstm.final_states``, beside states of no meaning.
+    """``lstm.bilstm`` by the fused kernels.
 
     In bf16 mode the output is bfloat16. Padding, and rows after the last sequence, may hold any finite number.
     """

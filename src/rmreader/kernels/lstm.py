@@ -26,6 +26,7 @@ def bilstm(
     kernel: Kernel = "auto",
     precision: Precision = "fp32",
     mask: Tensor | None = None,
+    owners: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Run x [B,T,D] through both directions; returns (output [B,T,2H], final [B,2H]) in the weights' type.
 
@@ -36,43 +37,24 @@ def bilstm(
     forward state at the true last step beside the backward state at step 0. ``precision`` is that of the fused
     kernel's matrix products and of its ``output``; the plain path always computes in the weights' type.
     ``mask`` [B,1,D], without gradient of its own, is what every step of x is multiplied by: dropout.
+
+    With ``owners`` [N], the sequence of each row, x is the rows [N,D] of sequences without padding, one after the
+    other; N may be more than the sum of the lengths, and after it there may be any finite numbers. Then only ``final``
+    has a meaning.
     """
     parts = [x] if isinstance(x, Tensor) else list(x)
     obstacle = why_not_fused(parts[0], weight_hh)
     if obstacle is None and kernel != "plain":
         from rmreader.kernels.fused import fused_bilstm
 
-        return fused_bilstm(parts, lengths, weight_ih, weight_hh, bias, precision, mask)
+        return fused_bilstm(parts, lengths, weight_ih, weight_hh, bias, precision, mask, owners=owners)
     if kernel == "fused":
         raise UserError(f"network.lstm=fused: {obstacle}; use network.lstm=auto.")
     x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+    if owners is not None:
+        place = (lengths.cumsum(0) - lengths)[:, None] + torch.arange(int(lengths.max()), device=x.device)
+        x = x[place.clamp(max=len(x) - 1)]
     return _plain(x if mask is None else x * mask, lengths, weight_ih, weight_hh, bias)
-
-
-def final_states(
-    x: Tensor,
-    owners: Tensor,
-    lengths: Tensor,
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias: Tensor,
-    kernel: Kernel = "auto",
-    precision: Precision = "fp32",
-    mask: Tensor | None = None,
-) -> Tensor:
-    """``final`` [B,2H] of ``bilstm`` for sequences without padding, one after the other as the rows of x [N,D].
-
-    ``owners`` [N] tells the sequence of each row. N may be more than the sum of the lengths; after it there may be any
-    finite numbers. ``mask`` is [B,1,D].
-    """
-    obstacle = why_not_fused(x, weight_hh)
-    if obstacle is None and kernel != "plain":
-        from rmreader.kernels.fused import fused_bilstm
-
-        return fused_bilstm(x, lengths, weight_ih, weight_hh, bias, precision, mask, owners=owners)[1]
-    starts = lengths.cumsum(0) - lengths
-    place = starts[:, None] + torch.arange(int(lengths.max()), device=x.device)
-    return bilstm(x[place.clamp(max=len(x) - 1)], lengths, weight_ih, weight_hh, bias, kernel, precision, mask)[1]
 
 
 def why_not_fused(x: Tensor, weight_hh: Tensor) -> str | None:

@@ -47,12 +47,11 @@ class CharacterEncoder(nn.Module):
 
         ``letters`` [2, N], the word and the place in it of every letter, spares the padding.
         """
-        table = self.embedding.weight
+        table, owners = self.embedding.weight, None
         if letters is not None:
-            known = embedding(table, characters[letters[0], letters[1]], product_type(table))
-            return self.lstm.final(known, letters[0], lengths)
+            characters, owners = characters[letters[0], letters[1]], letters[0]
         final: Tensor
-        _, final = self.lstm(embedding(table, characters, product_type(table)), lengths)
+        _, final = self.lstm(embedding(table, characters, product_type(table)), lengths, owners)
         return final
 
 

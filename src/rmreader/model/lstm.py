@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rmreader.kernels.lstm import Kernel, Precision, bilstm, final_states
+from rmreader.kernels.lstm import Kernel, Precision, bilstm
 from rmreader.model.masking import VariationalDropout
 
 
@@ -27,20 +27,16 @@ class BiLSTM(nn.Module):
                     nn.init.orthogonal_(gate)
             self.bias[:, hidden : 2 * hidden] = 1.0  # remember, until taught to forget
 
-    def forward(self, x: Tensor | Sequence[Tensor], lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor | Sequence[Tensor], lengths: Tensor, owners: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """x [B, T, D] (or parts of it side by side), lengths [B] -> every state [B, T, 2H] (0 at padding) and the two
-        final ones [B, 2H]."""
-        return bilstm(x, lengths, *self._how(x if isinstance(x, Tensor) else x[0], len(lengths)))
-
-    def final(self, x: Tensor, owners: Tensor, lengths: Tensor) -> Tensor:
-        """The two final states [B, 2H] for the rows x [N, D] of sequences without padding, one after the other."""
-        return final_states(x, owners, lengths, *self._how(x, len(lengths)))
-
-    def _how(self, x: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor, Kernel, Precision, Tensor | None]:
-        """The weights, the kernel, its precision, and the dropout of so many sequences."""
-        precision: Precision = "bf16" if torch.is_autocast_enabled(x.device.type) else "fp32"
-        mask = self.drop.mask(x, count, self.weight_ih.shape[2])
-        return self.weight_ih, self.weight_hh, self.bias, self.kernel, precision, mask
+        final ones [B, 2H]; those alone where x is rows [N, D] of sequences without padding, each with its owner."""
+        first = x if isinstance(x, Tensor) else x[0]
+        precision: Precision = "bf16" if torch.is_autocast_enabled(first.device.type) else "fp32"
+        weights = self.weight_ih, self.weight_hh, self.bias
+        mask = self.drop.mask(first, len(lengths), self.weight_ih.shape[2])
+        return bilstm(x, lengths, *weights, self.kernel, precision, mask, owners)
 
     def extra_repr(self) -> str:
         """The sizes, for print(network)."""
