@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,6 +53,10 @@ class Outcome:
     seconds: float
     scores: dict[str, dict[str, float]]  # by name of the data set, as its log has them last
     problem: str = ""  # its last words, where it failed
+
+
+Work = Iterator[Outcome | None]
+"""A member at work: None whenever it is looked at and has not ended, then its outcome."""
 
 
 def seeds(count: int) -> list[Member]:
@@ -110,30 +113,30 @@ def train_members(
     """
     if len({member.name for member in members}) < len(members):
         raise UserError("two members have the same name; give each its own.")
-    waiting, running, done = list(members), dict[str, Future[Outcome]](), list[Outcome]()
+    waiting, running, done = list(members), dict[str, Work](), list[Outcome]()
     words, stop = [str(recipe_name), *options], threading.Event()
     many = min(at_once or len(members), len(members)) >= _MANY
     place = _cluster(on, "cpu" in options, share or 100) if on else _here(share or (_SHARE if many else 100))
-    with (
-        on_signals(_interrupt, "SIGTERM", "SIGHUP"),
-        place as train,
-        ThreadPoolExecutor(max(1, len(members))) as pool,
-        _view(recipe, members, out) as show,
-    ):
+    with place as train, on_signals(_interrupt, "SIGTERM", "SIGHUP"), _view(recipe, members, out) as show:
         try:
             while True:
                 while (not at_once or len(running) < at_once) and (member := _ready(waiting, running, done)):
                     waiting.remove(member)
-                    running[member.name] = pool.submit(train, stop, member, words, out / member.name, resume)
+                    running[member.name] = train(stop, member, words, out / member.name, resume)
                 if not running or time.monotonic() > until:
                     break
-                wait(running.values(), 0.5, FIRST_COMPLETED)
-                for name in [name for name, future in running.items() if future.done()]:
-                    done.append(running.pop(name).result())
-                    ended(done[-1])
+                outcomes = [outcome for work in running.values() if (outcome := next(work)) is not None]
+                for outcome in outcomes:
+                    del running[outcome.name]
+                    done.append(outcome)
+                    ended(outcome)
                 show(running, done)
+                if not outcomes:
+                    time.sleep(0.5)
         finally:
-            stop.set()  # and the pool waits until all have left
+            stop.set()
+            while None in [next(work, True) for work in running.values()]:
+                time.sleep(0.1)
     order = {member.name: place for place, member in enumerate(members)}
     return sorted(done, key=lambda outcome: order[outcome.name])
 
@@ -146,25 +149,26 @@ def _ready(waiting: Sequence[Member], running: Mapping[str, Any], done: Sequence
 
 def train_one(
     share: int,
-    stop: threading.Event | None,
+    stop: threading.Event,
     member: Member,
     words: Sequence[str],
     out: Path,
     resume: bool,
     folder: str | None = None,
-) -> Outcome:
-    """Train a member as a process of its own, on at most ``share`` % of the GPU, or all of it where that is faulty.
+) -> Work:
+    """A member as a process of its own, on at most ``share`` % of the GPU, or all of it where that is faulty.
 
-    Once ``stop`` is set, or where this is interrupted, it finishes its step, writes a checkpoint and leaves. ``folder``
-    is what the words' paths are meant from, if not the present one.
+    Once ``stop`` is set it finishes its step, writes a checkpoint and leaves. ``folder`` is what the words' paths are
+    meant from, if not the present one.
     """
-    begun, stop = time.monotonic(), stop or threading.Event()
+    begun = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     # A member that was never reached before the whole was stopped has nothing to resume.
     again = ["--resume"] if resume and (out / "run").exists() else []
-    # Should this process be killed, the kernel asks the member to stop: it watches the thread that started it,
-    # which is this one, that waits for it.
+    # Should this process be killed, the kernel asks the member to stop: once for each thread of ours as it dies, and a
+    # second time would stop it at once. So one thread starts and watches them all.
     words = [*words, *member.overrides, "--out", str(out), *again, "--parent", str(os.getpid())]
+    status = 0
     for most in sorted({share, 100}):
         with (out / _CONSOLE).open("ab") as console:
             process = subprocess.Popen(
@@ -176,47 +180,65 @@ def train_one(
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on as a request to stop
             )
-        try:
-            while process.poll() is None and not stop.wait(0.2):
-                pass
-        finally:
-            process.terminate()  # nothing where it has ended
-            status = process.wait()
-        if status != ShareError.status:
+        while process.poll() is None and not stop.is_set():
+            yield None
+        process.terminate()  # nothing where it has ended
+        while process.poll() is None:
+            yield None
+        if (status := process.returncode) != ShareError.status:
             break
     lines = (out / _CONSOLE).read_text(encoding="utf-8", errors="replace").split("\n") if status else []
     problem = next((line for line in reversed(lines) if line.strip()), "")
-    return Outcome(member.name, status, time.monotonic() - begun, last_scores(out), problem)
+    yield Outcome(member.name, status, time.monotonic() - begun, last_scores(out), problem)
+
+
+def train_in_task(*given: Any) -> Outcome:
+    """One member, as a task of a cluster runs it: the same process as here, so the same result."""
+    stop = threading.Event()
+    work = train_one(100, stop, *given)
+    try:
+        while (outcome := next(work)) is None:
+            time.sleep(0.2)  # where a task that is cancelled is interrupted
+        return outcome
+    finally:
+        stop.set()
+        while next(work, True) is None:
+            time.sleep(0.2)
 
 
 @contextlib.contextmanager
-def _here(share: int) -> Iterator[Callable[..., Outcome]]:
+def _here(share: int) -> Iterator[Callable[..., Work]]:
     with _mps():
         yield partial(train_one, share)
 
 
 @contextlib.contextmanager
-def _cluster(where: str, cpu: bool, share: int) -> Iterator[Callable[..., Outcome]]:
-    """Members as tasks of a Ray cluster, each the same process as here; begun again where its machine is lost."""
+def _cluster(where: str, cpu: bool, share: int) -> Iterator[Callable[..., Work]]:
+    """Members as tasks of a Ray cluster; begun again where its machine is lost."""
     with ray_at(where) as ray:
         gpus = 0.0 if cpu or not ray.cluster_resources().get("GPU") else share / 100
-        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(train_one)
+        task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(train_in_task)
 
-        def train(stop: threading.Event, member: Member, words: Sequence[str], out: Path, resume: bool) -> Outcome:
+        def train(stop: threading.Event, member: Member, words: Sequence[str], out: Path, resume: bool) -> Work:
             begun, why = time.monotonic(), ""
             for tries in range(1 + _RETRIES):
-                result = task.remote(100, None, member, words, out.resolve(), resume or tries > 0, os.getcwd())
+                result = task.remote(member, words, out.resolve(), resume or tries > 0, os.getcwd())
+                while not ray.wait([result], timeout=0)[0] and not stop.is_set():
+                    yield None
+                if stop.is_set():
+                    ray.cancel(result)
+                    until = time.monotonic() + 60
+                    while not ray.wait([result], timeout=0)[0] and time.monotonic() < until:
+                        yield None
+                    return
                 try:
-                    while not ray.wait([result], timeout=0.2)[0] and not stop.is_set():
-                        pass
-                    if stop.is_set():
-                        ray.cancel(result)
-                    return ray.get(result, timeout=60 if stop.is_set() else None)  # type: ignore[no-any-return]
+                    yield ray.get(result)
+                    return
                 except ray.exceptions.RayError as error:
                     why = str(error).strip().splitlines()[-1]
-                    if stop.is_set() or isinstance(error, ray.exceptions.RayTaskError):
+                    if isinstance(error, ray.exceptions.RayTaskError):
                         break
-            return Outcome(member.name, 1, time.monotonic() - begun, last_scores(out), why)
+            yield Outcome(member.name, 1, time.monotonic() - begun, last_scores(out), why)
 
         yield train
 
