@@ -389,5 +389,5 @@ def test_curves_for_tensorboard_are_written_on_request(tiny: Any, tmp_path: Path
 def test_learner_names_every_tensor_once(tiny: Any, tmp_path: Path) -> None:
     setup = tiny.setup(tmp_path, "training.objective=dcrl")
     learner = Learner(setup.network, setup.recipe, setup.rewards)
-    assert learner._names[-1] == "log_variances"
-    assert len(set(learner._names)) == len(learner._names)
+    assert list(learner._trained)[-1] == "log_variances"
+    assert len(set(learner._parameters)) == len(learner._trained)

@@ -9,11 +9,12 @@ from rmreader.console import say
 from rmreader.data.encode import encode_file
 from rmreader.errors import UserError
 from rmreader.files import write_whole
-from rmreader.learning import readerfolder
 from rmreader.learning.evaluate import predict
 from rmreader.learning.feed import Feed
 from rmreader.learning.outfolder import find_init
+from rmreader.learning.readerfolder import load_network, pick_device
 from rmreader.learning.setup import Setup
+from rmreader.learning.text_inputs import TextInputs
 from rmreader.readers.folder import MANIFEST, open_folder, update
 from rmreader.reading.answering.calibrate import ENOUGH, calibrate, rows_in
 
@@ -50,11 +51,15 @@ def _decision_of(recipe: Recipe) -> dict[str, Any]:
     return {"no_answer": about["no_answer"]} if "no_answer" in about else {}
 
 
-def answer_file(setup: Setup, questions: Path, out: Path, cache_dir: str | Path | None) -> None:
-    """The kept reader's answers by id, in the official format; here, where device and inputs are at hand."""
+def answer_file(
+    reader: Path, questions: Path, out: Path, device: str | None, cache_dir: str | Path | None = None
+) -> None:
+    """A reader's answers by id, in the official format, unless they are there."""
     if not out.exists():
-        network, lexicon, recipe = readerfolder.load_network(setup.out / "best", setup.device)
+        place = pick_device(device)
+        network, lexicon, recipe = load_network(reader, place)
         encoded = encode_file(questions, cache_dir)
-        feed = Feed(encoded, lexicon, setup.device, text_inputs=setup.text_inputs)
+        text_inputs = TextInputs(recipe.inputs, place, cache_dir, reader)
+        feed = Feed(encoded, lexicon, place, text_inputs=text_inputs)
         texts = predict(network, feed, recipe.decoding.max_length).texts
         write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())

@@ -16,16 +16,14 @@ from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.files import file_sha256, write_whole
-from rmreader.learning.engine import TorchEngine
 from rmreader.learning.evaluate import evaluate
+from rmreader.learning.finish import answer_file
 from rmreader.learning.kept import Line, identity, keep, read
 from rmreader.learning.log import finished, read_log
 from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.outfolder import flat
 from rmreader.learning.setup import device_name, prepare
 from rmreader.readers.folder import RECIPE, open_folder
-from rmreader.reading.answering.evaluate import best_answers
-from rmreader.reading.answering.reader import Reader
 from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.groups import each_question, each_twin, groups_of
 from rmreader.scoring.squad import read_predictions
@@ -159,11 +157,7 @@ def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
         if ("each" if name == "dev" else name) in line or not (ask or answered.is_file()):
             continue
         dataset = read_squad(path)
-        if not answered.is_file():
-            opened = open_folder(folder / "best")
-            reader = Reader(opened, TorchEngine(opened, job.device))
-            found = best_answers(reader, dataset)
-            write_whole(answered, json.dumps({id: one.text if one else "" for id, one in found.items()}).encode())
+        answer_file(folder / "best", path, answered, job.device)
         texts = read_predictions(answered)
         if name == "dev":
             line["each"] = each_question(dataset, texts)

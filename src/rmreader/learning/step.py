@@ -59,7 +59,10 @@ class Learner:
             if isinstance(network.contextual, TunedEncoder) and not recipe.inputs.contextual_layer_dropout:
                 network.contextual.transformer.compile_layers()
             self._approach = torch.compile(approach)
-        self._names, self._parameters = _trained(network)
+        self._trained = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+        if self.reinforced and recipe.training.task_weights == "learned":
+            self._trained["log_variances"] = self.log_variances
+        self._parameters = list(self._trained.values())
         self.optimizer = self._make_optimizer()
 
     @property
@@ -209,10 +212,6 @@ class Learner:
             {"params": [p for p in self._parameters if p not in tuned], "base": training.rate},
             {"params": [p for p in self._parameters if p in tuned], "base": training.contextual_rate},
         ]
-        if self.reinforced and training.task_weights == "learned":
-            groups[0]["params"].append(self.log_variances)  # type: ignore[attr-defined]
-            self._parameters.append(self.log_variances)
-            self._names.append("log_variances")
         kind = torch.optim.AdamW if training.weight_decay else torch.optim.Adam
         return kind(
             [{**group, "lr": torch.zeros((), device=self._device)} for group in groups if group["params"]],
@@ -228,7 +227,7 @@ class Learner:
         if self.average is not None:
             named |= {f"average.{name}": tensor for name, tensor in self.average.state_dict().items()}
         named["log_variances"] = self.log_variances
-        for name, parameter in zip(self._names, self._parameters, strict=True):
+        for name, parameter in self._trained.items():
             named |= {f"adam.{name}.{key}": value for key, value in self.optimizer.state[parameter].items()}
         return named
 
@@ -239,7 +238,7 @@ class Learner:
             self.average.load_state_dict(part(tensors, "average."))
         with torch.no_grad():
             self.log_variances.copy_(tensors["log_variances"])
-        for name, parameter in zip(self._names, self._parameters, strict=True):
+        for name, parameter in self._trained.items():
             saved = part(tensors, f"adam.{name}.")
             if saved:
                 self.optimizer.state[parameter] = {key: value.to(self._device) for key, value in saved.items()}
@@ -278,8 +277,3 @@ def _full(tensor: Tensor) -> Tensor:
 
 def _entropy(log_p: Tensor) -> Tensor:
     return -(log_p.detach().exp() * log_p.detach()).sum(1).mean()
-
-
-def _trained(network: Network) -> tuple[list[str], list[nn.Parameter]]:
-    named = [(name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad]
-    return [name for name, _ in named], [parameter for _, parameter in named]

@@ -114,7 +114,7 @@ def train(
         if result.finished and world.leads:
             calibrate_best(setup)
             for name, path in (predict or {}).items():
-                answer_file(setup, path, out / "predictions" / f"{name}.json", cache_dir)
+                answer_file(result.best, path, out / "predictions" / f"{name}.json", str(own), cache_dir)
         world.told(0.0, own)  # the reader is whole when any of them returns
         return result
 
