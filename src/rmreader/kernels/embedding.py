@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from rmreader.kernels.lstm import why_no_triton
 
-_COMMON, _ROWS, _LOOPS = 128, 64, 8  # the first rows of the table; index entries at a time, and times a program
+_COMMON, _ROWS, _LOOPS = 128, 64, 8  # the first rows of the table; index entries at a time, and times per program
 
 
 def embedding(table: Tensor, index: Tensor, dtype: torch.dtype) -> Tensor:

@@ -152,8 +152,8 @@ def device_name(device: str | None) -> str:
 
 def word_counts(encoded: Encoded) -> dict[str, int]:
     """How often each word is in the questions and passages of these questions."""
-    _, one_a_passage = np.unique(encoded.paragraph, return_index=True)
-    texts = [encoded.context_tokens(i) for i in one_a_passage.tolist()]
+    _, one_per_passage = np.unique(encoded.paragraph, return_index=True)
+    texts = [encoded.context_tokens(i) for i in one_per_passage.tolist()]
     texts += [encoded.question_tokens(i) for i in range(len(encoded))]
     counts = np.bincount(np.concatenate(texts), minlength=len(encoded.vocabulary) + 1)
     return {word: count for word, count in zip(encoded.vocabulary, counts[1:].tolist(), strict=True) if count}
@@ -161,8 +161,8 @@ def word_counts(encoded: Encoded) -> dict[str, int]:
 
 def rewards_of(encoded: Encoded, recipe: Recipe) -> Rewards:
     """The reward tables of these questions."""
-    _, one_a_passage, passage_of = np.unique(encoded.paragraph, return_index=True, return_inverse=True)
-    passages = ((encoded.passage(i), *encoded.spans(i)) for i in one_a_passage.tolist())
+    _, one_per_passage, passage_of = np.unique(encoded.paragraph, return_index=True, return_inverse=True)
+    passages = ((encoded.passage(i), *encoded.spans(i)) for i in one_per_passage.tolist())
     longest = recipe.decoding.max_length if recipe.training.sampler == "top_k" else None
     return build_rewards(passages, passage_of, (encoded.references(i) for i in range(len(encoded))), longest)
 

@@ -164,7 +164,7 @@ class Learner:
         return loss
 
     def _reinforce(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Eq. 9 or 10 on one sample a question."""
+        """Eq. 9 or 10 on one sample per question."""
         training = self.recipe.training
         sample, greedy = self._sample(batch, log_p1.detach(), log_p2.detach())
         reward_sample, reward_greedy = self._rewards(batch, sample, greedy)

@@ -103,7 +103,7 @@ class CharacterCnn(nn.Module):
         self.projection = nn.Linear(width, options.projection)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """[W, c] -> [W, p], some words at a time: the widest convolution of the published model is 44 x 1024 a word."""
+        """[W, c] -> [W, p], some words at a time: the widest published convolution is 44 x 1024 per word."""
         return torch.cat([self._encode(part) for part in torch.split(characters, 1024)])
 
     def _encode(self, characters: Tensor) -> Tensor:
