@@ -20,7 +20,7 @@ from rmreader.console import progress
 from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
-from rmreader.data.squad import Paragraph, Problem, Reference, read_squad
+from rmreader.data.squad import Paragraph, Problem, Question, Reference, read_squad
 from rmreader.data.store import Arrays, Texts, bounds_of, kept
 from rmreader.data.tables import is_table, kind_of
 from rmreader.errors import explained
@@ -31,28 +31,23 @@ from rmreader.text.tokens import RULE, Tokens, tokenize
 _FORMAT = 2
 _TABLES = 1  # how rows of a table become questions
 _CHUNK = 400  # paragraphs per task
+_TEXTS = ("questions", "passages", "names", "answers")
 
-_Chunk = list[tuple[int, Paragraph]]  # paragraphs, each with the number of its article
+_Chunk = list[tuple[int, int, Paragraph]]  # paragraphs, each with the numbers of its passage, in the chunk, and article
 _Encoding = tuple[list[str], dict[str, NDArray[Any]]]  # vocabulary and arrays
 
 
 def encode_pairs(pairs: Sequence[tuple[str, str]]) -> Encoded:
     """Encode (question, passage) pairs in memory; a passage that comes again is read once. Texts may be empty."""
-    part = _Part()
     places: dict[str, int] = {}
-    for question, passage in pairs:
-        if passage not in places:
-            places[passage] = len(places)
-            part.add_passage(passage)
-        part.add_question(question, places[passage])
-    arrays = part.arrays()
-    nothing = np.full(len(pairs), -1, dtype=np.int32)
-    arrays |= {"article": np.zeros(len(pairs), dtype=np.int32), "start": nothing, "end": nothing}
+    chunk: _Chunk = []
+    for number, (question, passage) in enumerate(pairs):
+        paragraph = Paragraph(passage, (Question(str(number), question, ()),))
+        chunk.append((places.setdefault(passage, len(places)), 0, paragraph))
+    vocabulary, arrays = _encode_chunk(chunk)
     arrays["answer_bounds"] = np.zeros(len(pairs) + 1, dtype=np.int64)
-    names = [str(number) for number in range(len(pairs))]
-    return Encoded(
-        list(part.index), arrays, [q for q, _ in pairs], list(places), names, [], np.arange(len(pairs), dtype=np.int64)
-    )
+    questions, names = [question for question, _ in pairs], [str(number) for number in range(len(pairs))]
+    return Encoded(vocabulary, arrays, questions, list(places), names, [], np.arange(len(pairs), dtype=np.int64))
 
 
 def encode_file(
@@ -85,25 +80,19 @@ def _cache_folder(path: Path, cache_dir: str | Path | None, answers_needed: bool
 
 def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
     """What the arrays of one whole file say."""
-    return Encoded(
-        vocabulary=arrays["vocabulary"].tobytes().decode("utf-8", "surrogatepass").split("\n")
-        if about["words"]
-        else [],
-        arrays=arrays,
-        **{
-            name: Texts(arrays[name], arrays[f"{name}_places"])
-            for name in ("questions", "passages", "names", "answers")
-        },
-        rows=np.arange(len(arrays["paragraph"]), dtype=np.int64),
-        problems=tuple(Problem(str(path), *fields) for fields in about["problems"]),
-        ambiguous=tuple(Problem(str(path), *fields) for fields in about.get("ambiguous", ())),
-    )
+    words = arrays["vocabulary"].tobytes().decode("utf-8", "surrogatepass")
+    fields: dict[str, Any] = {name: Texts(arrays[name], arrays[f"{name}_places"]) for name in _TEXTS}
+    for kind in ("problems", "ambiguous"):
+        fields[kind] = tuple(Problem(str(path), *problem) for problem in about.get(kind, ()))
+    rows = np.arange(len(arrays["paragraph"]), dtype=np.int64)
+    return Encoded(words.split("\n") if about["words"] else [], arrays, rows=rows, **fields)
 
 
 def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read, tokenise in chunks (in parallel where there are several), and join the parts."""
     dataset = read_data(path) if is_table(path) else read_squad(path, answers_needed=answers_needed)
-    paragraphs = [(number, p) for number, article in enumerate(dataset.articles) for p in article.paragraphs]
+    every = [(number, p) for number, article in enumerate(dataset.articles) for p in article.paragraphs]
+    paragraphs = [(place % _CHUNK, *one) for place, one in enumerate(every)]
     chunks = [paragraphs[k : k + _CHUNK] for k in range(0, len(paragraphs), _CHUNK)]
     parts: list[_Encoding] = []
     with (
@@ -115,14 +104,13 @@ def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict
             advance(len(chunk))
     vocabulary, arrays = _join(parts)
     questions = [question for _, question in dataset.questions()]
-    texts = {
-        "questions": Texts.of([question.text for question in questions]),
-        "passages": Texts.of([paragraph.context for _, paragraph in paragraphs]),
-        "names": Texts.of([question.id for question in questions]),
-        "answers": Texts.of([answer.text for question in questions for answer in question.answers]),
-    }
-    for name, text in texts.items():
-        arrays[name], arrays[f"{name}_places"] = text.content, text.bounds
+    passages, names = [paragraph.context for _, paragraph in every], [question.id for question in questions]
+    answers = [answer.text for question in questions for answer in question.answers]
+    for name, strings in zip(
+        _TEXTS, ([question.text for question in questions], passages, names, answers), strict=True
+    ):
+        texts = Texts.of(strings)
+        arrays[name], arrays[f"{name}_places"] = texts.content, texts.bounds
     arrays["answer_bounds"] = bounds_of([len(question.answers) for question in questions])
     arrays["vocabulary"] = np.frombuffer("\n".join(vocabulary).encode("utf-8", "surrogatepass"), dtype=np.uint8)
     about: dict[str, Any] = {"words": len(vocabulary)}
@@ -135,90 +123,50 @@ def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict
 def _encoded_chunks(chunks: list[_Chunk], workers: int | None) -> Iterator[Iterator[_Encoding]]:
     """The chunks' encodings in order, by several processes where that pays.
 
-    Processes are forked, so that they have the chunks without a copy, before the progress bar starts its thread. Only
-    Linux forks safely; elsewhere new processes would run the caller's script again, and one is quick enough.
+    Processes are forked before the progress bar starts its thread. Only Linux forks safely; elsewhere new processes
+    would run the caller's script again, and one is quick enough.
     """
-    if workers is None:
-        workers = cores()
-    workers = min(workers, len(chunks), 16)
+    workers = min(cores() if workers is None else workers, len(chunks), 16)
     if workers < 2 or len(chunks) < 8 or sys.platform != "linux":
         yield map(_encode_chunk, chunks)
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    fork, given = multiprocessing.get_context("fork"), (chunks, os.getpid())
-    with ProcessPoolExecutor(workers, mp_context=fork, initializer=_inherit, initargs=given) as executor:
-        yield executor.map(_encode_inherited, range(len(chunks)))
-
-
-_inherited: list[_Chunk] = []  # in a worker process: what it has from its parent
-
-
-def _inherit(chunks: list[_Chunk], parent: int) -> None:
-    end_with(parent, signal.SIGKILL)  # else they would wait for its word for ever, should it be killed
-    _inherited.extend(chunks)
-
-
-def _encode_inherited(number: int) -> _Encoding:
-    return _encode_chunk(_inherited[number])
-
-
-class _Part:
-    """Token ids of some passages and questions, numbered by first appearance."""
-
-    def __init__(self) -> None:
-        self.index: defaultdict[str, int] = defaultdict(count(1).__next__)
-        self.context_tokens, self.question_tokens = array("i"), array("i")
-        self.context_lengths: list[int] = []
-        self.question_lengths: list[int] = []
-        self.starts: list[NDArray[np.int32]] = []
-        self.ends: list[NDArray[np.int32]] = []
-        self.paragraph: list[int] = []
-
-    def add_passage(self, text: str) -> Tokens:
-        tokens = tokenize(text)
-        self.context_tokens.extend(map(self.index.__getitem__, tokens.words))
-        self.context_lengths.append(len(tokens))
-        self.starts.append(tokens.starts)
-        self.ends.append(tokens.ends)
-        return tokens
-
-    def add_question(self, text: str, paragraph: int) -> None:
-        words = tokenize(text).words
-        self.question_tokens.extend(map(self.index.__getitem__, words))
-        self.question_lengths.append(len(words))
-        self.paragraph.append(paragraph)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        nothing = [np.empty(0, dtype=np.int32)]
-        return {
-            "context_tokens": np.array(self.context_tokens, dtype=np.int32),
-            "context_bounds": bounds_of(self.context_lengths),
-            "starts": np.concatenate(self.starts or nothing),
-            "ends": np.concatenate(self.ends or nothing),
-            "question_tokens": np.array(self.question_tokens, dtype=np.int32),
-            "question_bounds": bounds_of(self.question_lengths),
-            "paragraph": np.array(self.paragraph, dtype=np.int32),
-        }
+    fork = multiprocessing.get_context("fork")
+    until = os.getpid(), signal.SIGKILL  # else they would wait for its word for ever, should it be killed
+    with ProcessPoolExecutor(workers, mp_context=fork, initializer=end_with, initargs=until) as executor:
+        yield executor.map(_encode_chunk, chunks)
 
 
 def _encode_chunk(paragraphs: _Chunk) -> _Encoding:
-    """Vocabulary and arrays of some paragraphs, each with the number of its article."""
-    part = _Part()
-    articles: list[int] = []
-    answers: list[tuple[int, int]] = []
-    for place, (article, paragraph) in enumerate(paragraphs):
-        tokens = part.add_passage(paragraph.context)
-        starts, ends = tokens.starts.tolist(), tokens.ends.tolist()
+    """Vocabulary, by first appearance, and arrays of some paragraphs; one whose passage was there is not read again."""
+    index: defaultdict[str, int] = defaultdict(count(1).__next__)
+    tokens = {"context": array("i"), "question": array("i")}
+    lengths: dict[str, list[int]] = {"context": [], "question": []}
+    starts, ends = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
+    rows: list[tuple[int, int, int, int]] = []
+
+    def add(kind: str, text: str) -> Tokens:
+        found = tokenize(text)
+        tokens[kind].extend(map(index.__getitem__, found.words))
+        lengths[kind].append(len(found))
+        return found
+
+    for place, article, paragraph in paragraphs:
+        if place == len(lengths["context"]):
+            passage = add("context", paragraph.context)
+            starts.append(passage.starts)
+            ends.append(passage.ends)
+        bounds = starts[place + 1].tolist(), ends[place + 1].tolist()
         for question in paragraph.questions:
-            part.add_question(question.text, place)
-            articles.append(article)
-            answers.append(answer_span(starts, ends, question.answers))
-    arrays = part.arrays()
-    arrays["article"] = np.array(articles, dtype=np.int32)
-    arrays["start"], arrays["end"] = np.array(answers, dtype=np.int32).reshape(-1, 2).T
-    return list(part.index), arrays
+            add("question", question.text)
+            rows.append((place, article, *answer_span(*bounds, question.answers)))
+    columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
+    arrays: dict[str, NDArray[Any]] = dict(zip(("paragraph", "article", "start", "end"), columns, strict=True))
+    for kind, ids in tokens.items():
+        arrays[f"{kind}_tokens"], arrays[f"{kind}_bounds"] = np.array(ids, dtype=np.int32), bounds_of(lengths[kind])
+    return list(index), arrays | {"starts": np.concatenate(starts), "ends": np.concatenate(ends)}
 
 
 def answer_span(starts: Sequence[int], ends: Sequence[int], answers: Sequence[Reference]) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,14 @@ class Encoded:
     rows: NDArray[np.int64]
     problems: tuple[Problem, ...] = ()
     ambiguous: tuple[Problem, ...] = ()
+    paragraph: NDArray[np.int32] = field(init=False)  # number of each question's passage, which several may share
+    article: NDArray[np.int32] = field(init=False)  # number of each question's article
+    start: NDArray[np.int32] = field(init=False)  # first token of the first answer on token boundaries; -1 of none
+    end: NDArray[np.int32] = field(init=False)  # last token, inclusive, of that answer
+
+    def __post_init__(self) -> None:
+        for name in ("paragraph", "article", "start", "end"):
+            object.__setattr__(self, name, np.asarray(self.arrays[name][self.rows]))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -51,26 +59,6 @@ class Encoded:
     def context_lengths(self) -> NDArray[np.int32]:
         """Tokens of each question's passage."""
         return np.diff(self.arrays["context_bounds"]).astype(np.int32)[self.paragraph]
-
-    @cached_property
-    def paragraph(self) -> NDArray[np.int32]:
-        """Number of each question's passage; questions about one passage share it."""
-        return np.asarray(self.arrays["paragraph"][self.rows])
-
-    @cached_property
-    def article(self) -> NDArray[np.int32]:
-        """Number of each question's article."""
-        return np.asarray(self.arrays["article"][self.rows])
-
-    @cached_property
-    def start(self) -> NDArray[np.int32]:
-        """First token of the first answer that lies on token boundaries; -1 where there is no answer."""
-        return np.asarray(self.arrays["start"][self.rows])
-
-    @cached_property
-    def end(self) -> NDArray[np.int32]:
-        """Last token, inclusive, of that answer."""
-        return np.asarray(self.arrays["end"][self.rows])
 
     @cached_property
     def answered(self) -> bool:
