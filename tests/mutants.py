@@ -117,8 +117,8 @@ MISTAKES = [
     Mistake("scoring/squad.py", "return max(_overlap(", "return min(_overlap(", SCORES),
     Mistake("scoring/squad.py", "_ARTICLES.sub(\" \", text.lower().translate(_NO_PUNCTUATION))", "_ARTICLES.sub(\" \", text.lower()).translate(_NO_PUNCTUATION)", SCORES),
     Mistake("scoring/squad.py", "(Counter(predicted) & Counter(reference)).total()", "len(set(predicted) & set(reference))", SCORES),
-    Mistake("scoring/adversarial.py", "row[1] < worst[root][1]", "row[1] > worst[root][1]", ADVERSARIAL),
-    Mistake("scoring/adversarial.py", "counted = clean | worst", "counted = worst | clean", ADVERSARIAL),
+    Mistake("scoring/squad.py", "row[1] < worst[root][1]", "row[1] > worst[root][1]", ADVERSARIAL),
+    Mistake("scoring/squad.py", "counted = clean | worst", "counted = worst | clean", ADVERSARIAL),
     Mistake("scoring/calibration.py", "np.ceil(confidence * bins).astype(int) - 1", "np.floor(confidence * bins).astype(int)", CALIBRATION),
     # reading
     Mistake("reading/answering/decode.py", "- np.maximum(begins, start) + 1, 0)", "- np.maximum(begins, start), 0)", READ_SPANS),

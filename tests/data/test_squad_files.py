@@ -17,8 +17,7 @@ from rmreader.data.encode import encode_file
 from rmreader.data.split import split
 from rmreader.data.squad import Dataset, Reference, read_squad
 from rmreader.errors import UserError
-from rmreader.scoring.adversarial import score_adversarial
-from rmreader.scoring.squad import score
+from rmreader.scoring.squad import score, score_adversarial
 
 Write = Callable[..., Path]
 Tree = dict[str, Any]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, Reference, read_squad
 from rmreader.errors import UserError
-from rmreader.scoring.adversarial import original, score_adversarial
-from rmreader.scoring.squad import exact_match, f1, score
+from rmreader.scoring.squad import exact_match, f1, original, score, score_adversarial
 
 
 def data(*ids: str, answer: str = "red fox") -> Dataset:

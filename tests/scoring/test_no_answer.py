@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.scoring.no_answer import auroc, best_threshold, score_no_answer
+from rmreader.scoring.squad import auroc, best_threshold, score_no_answer
 
 rows = st.lists(
     st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.7, 1.0]), st.booleans()),

@@ -24,8 +24,7 @@ from rmreader.reading.answering.ensemble import Ensemble, Once
 from rmreader.reading.answering.evaluate import best_answers as answers
 from rmreader.reading.answering.evaluate import evaluate
 from rmreader.reading.running.engines import Pair
-from rmreader.scoring.adversarial import score_adversarial
-from rmreader.scoring.squad import score
+from rmreader.scoring.squad import score, score_adversarial
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.report import Report, save
 from rmreader.studies.scores import study_scores

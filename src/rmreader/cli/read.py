@@ -17,8 +17,7 @@ from rmreader.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.reading.answering.answers import Answer
-    from rmreader.scoring.adversarial import AdversarialScore
-    from rmreader.scoring.squad import Score
+    from rmreader.scoring.squad import AdversarialScore, Score
     from rmreader.shelf.passages import Passages
 
 Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
@@ -152,8 +151,7 @@ def evaluate(
         raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
     from rmreader.data.examples import read_data
     from rmreader.data.squad import remarked
-    from rmreader.scoring.adversarial import score_adversarial
-    from rmreader.scoring.squad import score
+    from rmreader.scoring.squad import score, score_adversarial
 
     dataset = remarked(read_data(data))
     errors: dict[str, Any] = {}
@@ -216,7 +214,7 @@ def _is_device(file: IO[str]) -> bool:
 
 
 def _show_score(result: Score | AdversarialScore) -> None:
-    from rmreader.scoring.adversarial import AdversarialScore
+    from rmreader.scoring.squad import AdversarialScore
 
     header = ("", "exact match", "F1", "questions", "missing")
     if isinstance(result, AdversarialScore):

@@ -13,8 +13,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.learning.feed import Feed
 from rmreader.model.network import Network
 from rmreader.model.spans import top_spans
-from rmreader.scoring.no_answer import NoAnswerScore, score_no_answer
-from rmreader.scoring.squad import exact_match, f1
+from rmreader.scoring.squad import NoAnswerScore, exact_match, f1, score_no_answer
 
 _MOST_CELLS = 64 * 1024**2  # of B [B, m, m] in a batch: 256 MB in float32, and there are a few of them
 

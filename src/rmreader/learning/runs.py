@@ -24,9 +24,8 @@ from rmreader.learning.members import Member, Outcome, train_members
 from rmreader.learning.outfolder import flat
 from rmreader.learning.setup import device_name, prepare
 from rmreader.readers.folder import RECIPE, open_folder
-from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.groups import each_question, each_twin, groups_of
-from rmreader.scoring.squad import read_predictions
+from rmreader.scoring.squad import read_predictions, score_adversarial
 from rmreader.version import commit
 
 _MEASURES = ("reward_sample", "reward_greedy", "suppressed", "sample_better", "sigma_a", "sigma_b", "loss")

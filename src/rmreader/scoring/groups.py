@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.scoring.adversarial import twins
-from rmreader.scoring.squad import score_question
+from rmreader.scoring.squad import score_question, twins
 from rmreader.text.tokens import tokenize
 
 if TYPE_CHECKING:

@@ -1,21 +1,22 @@
-"""Exact match and F1 by the rule of the official SQuAD 1.1 evaluation script (and 2.0's for impossible questions)."""
+"""The official scores: SQuAD 1.1's exact match and F1, SQuAD 2.0's with questions that have no answer, and those of
+AddSent and AddOneSent (Jia & Liang, 2017), each by the rule of its authors' script."""
 
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from rmreader.data.squad import why_none
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rmreader.data.squad import Dataset, Question, why_none
 from rmreader.errors import UserError, explained
 from rmreader.files import read_json
-
-if TYPE_CHECKING:
-    from rmreader.data.squad import Dataset, Question
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -89,12 +90,7 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
     if not questions:
         raise UserError(f"{dataset.file or 'the data set'}: it holds no question to score{why_none(dataset.problems)}.")
     rows = [score_question(question, predictions) for question in questions]
-    return Score(
-        exact_match=100 * sum(em for em, _ in rows) / len(rows),
-        f1=100 * sum(overlap for _, overlap in rows) / len(rows),
-        total=len(rows),
-        missing=sum(question.id not in predictions for question in questions),
-    )
+    return Score(*_mean(rows), len(rows), sum(question.id not in predictions for question in questions))
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:
@@ -110,3 +106,138 @@ def read_predictions(path: str | Path) -> dict[str, str]:
             kind = "null" if text is None else f"a {type(text).__name__}"
             raise UserError(f"{path}: the prediction of {id[:80]!r} is {kind}, not a text; fix the file.")
     return tree
+
+
+@dataclass(frozen=True)
+class NoAnswerScore:
+    """In percent, but for the threshold."""
+
+    exact_match: float
+    f1: float
+    has_answer_exact: float
+    has_answer_f1: float
+    no_answer: float
+    """Of the questions without an answer, the share that is given none: exact match and F1 in one."""
+    answered: float
+    """Of the questions with an answer, the share that is given one."""
+    best_exact: float
+    best_f1: float
+    best_threshold: float
+    """The ``na_prob`` above which giving no answer makes the best F1."""
+    auroc: float
+    """The chance that ``na_prob`` is higher for a question without an answer than for one with; ties count half."""
+    total: int
+
+
+def score_no_answer(
+    exact: ArrayLike, f1: ArrayLike, na_prob: ArrayLike, has_answer: ArrayLike, threshold: float = 0.5
+) -> NoAnswerScore:
+    """The scores of predictions: how good each text is if it is given (0 to 1), and how likely there is no answer.
+
+    An empty text must come with an ``na_prob`` of 1 or more.
+    """
+    exact, f1, na_prob = (np.asarray(values, np.float64) for values in (exact, f1, na_prob))
+    has = np.asarray(has_answer, bool)
+    given = na_prob <= threshold
+    parts = [np.where(has, np.where(given, score, 0.0), ~given) for score in (exact, f1)]
+    best_exact, _ = best_threshold(exact, na_prob, has)
+    best_f1, chosen = best_threshold(f1, na_prob, has)
+    return NoAnswerScore(
+        exact_match=_percent(parts[0]),
+        f1=_percent(parts[1]),
+        has_answer_exact=_percent(parts[0][has]),
+        has_answer_f1=_percent(parts[1][has]),
+        no_answer=_percent(parts[0][~has]),
+        answered=_percent(given[has]),
+        best_exact=best_exact,
+        best_f1=best_f1,
+        best_threshold=chosen,
+        auroc=100 * auroc(na_prob, ~has),
+        total=len(has),
+    )
+
+
+def best_threshold(
+    score: NDArray[np.float64], na_prob: NDArray[np.float64], has: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """The best mean score in percent over all thresholds, and the lowest ``na_prob`` that reaches it."""
+    order = np.argsort(na_prob, kind="stable")
+    # with no text given, all questions without an answer are right; each text that is given gains its score or loses 1
+    gains = np.where(has, score, -1.0)[order]
+    totals = np.concatenate([[0.0], np.cumsum(gains)]) + np.sum(~has)
+    # a threshold gives all texts of equal chance or none
+    possible = np.concatenate([[True], np.append(np.diff(na_prob[order]) > 0, True)])
+    best = int(np.argmax(np.where(possible, totals, -np.inf)))
+    return 100 * float(totals[best]) / max(1, len(has)), float(na_prob[order[best - 1]]) if best else 0.0
+
+
+def auroc(values: ArrayLike, positive: ArrayLike) -> float:
+    """Area under the ROC curve, by ranks; NaN where all are of one kind."""
+    values, positive = np.asarray(values, np.float64), np.asarray(positive, bool)
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[place]
+    many = int(positive.sum())
+    pairs = many * (len(values) - many)
+    return float((rank[positive].sum() - many * (many + 1) / 2) / pairs) if pairs else float("nan")
+
+
+def _percent(values: NDArray[Any]) -> float:
+    return 100 * float(np.mean(values)) if len(values) else float("nan")
+
+
+def _mean(rows: Collection[tuple[float, float]]) -> tuple[float, float]:
+    """Mean exact match and F1 in percent; 0 of nothing."""
+    count = max(len(rows), 1)
+    return 100 * sum(em for em, _ in rows) / count, 100 * sum(overlap for _, overlap in rows) / count
+
+
+@dataclass(frozen=True)
+class AdversarialScore:
+    """Averages over the originals, in percent, each at its worst variant; ``clean`` is the score unattacked."""
+
+    exact_match: float
+    f1: float
+    total: int
+    missing: int
+    attacked: int  # originals that have a variant
+    clean: Score
+
+    def tree(self) -> dict[str, float]:
+        """As plain data, the unattacked score beside it."""
+        clean = {"clean_exact_match": self.clean.exact_match, "clean_f1": self.clean.f1}
+        return {"exact_match": self.exact_match, "f1": self.f1, "total": self.total, **clean}
+
+
+def original(id: str) -> str:
+    """The question that a row comes from: ids read ``original`` or ``original-variant``."""
+    return id.partition("-")[0]
+
+
+def score_adversarial(dataset: Dataset, predictions: Mapping[str, str]) -> AdversarialScore:
+    """The lowest F1 over the variants of each original, with that variant's exact match.
+
+    The unattacked row counts only for an original that has no variant. Among equally low variants the first in the
+    file gives the exact match, as in the authors' script.
+    """
+    clean, worst = twins(dataset, predictions)
+    if not clean and not worst:
+        raise UserError(f"{dataset.file or 'the data set'}: it holds no question to score{why_none(dataset.problems)}.")
+    absent = [question.id for _, question in dataset.questions() if question.id not in predictions]
+    counted = clean | worst
+    unattacked = Score(*_mean(clean.values()), len(clean), sum(id in clean for id in absent))
+    return AdversarialScore(*_mean(counted.values()), len(counted), len(absent), len(worst), unattacked)
+
+
+def twins(
+    dataset: Dataset, predictions: Mapping[str, str]
+) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+    """Exact match and F1 of each original as it is, and at the worst of its variants where it has any."""
+    clean: dict[str, tuple[float, float]] = {}
+    worst: dict[str, tuple[float, float]] = {}
+    for _, question in dataset.questions():
+        row, root = score_question(question, predictions), original(question.id)
+        if question.id == root:
+            clean[root] = row
+        elif root not in worst or row[1] < worst[root][1]:
+            worst[root] = row
+    return clean, worst

@@ -10,10 +10,9 @@ import numpy as np
 
 from rmreader.learning.kept import Line
 from rmreader.reading.answering.calibrate import judge
-from rmreader.scoring.adversarial import score_adversarial
 from rmreader.scoring.groups import GROUPS, each_question, each_twin, groups_of, unpack
 from rmreader.scoring.significance import summary
-from rmreader.scoring.squad import score
+from rmreader.scoring.squad import score, score_adversarial
 from rmreader.studies import paper, plots
 from rmreader.studies.readers import everyone, predictions, questions
 from rmreader.studies.report import Report, report, shown

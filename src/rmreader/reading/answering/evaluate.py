@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from rmreader.data.squad import Dataset
 from rmreader.reading.answering.answers import Answer
 from rmreader.reading.answering.reader import Reader
-from rmreader.scoring.adversarial import AdversarialScore, score_adversarial
 from rmreader.scoring.calibration import expected_calibration_error
-from rmreader.scoring.no_answer import NoAnswerScore, score_no_answer
-from rmreader.scoring.squad import Score, exact_match, f1, score
+from rmreader.scoring.squad import (
+    AdversarialScore,
+    NoAnswerScore,
+    Score,
+    exact_match,
+    f1,
+    score,
+    score_adversarial,
+    score_no_answer,
+)
 
 
 @dataclass(frozen=True)
