@@ -26,8 +26,7 @@ from rmreader.config import save_recipe
 from rmreader.errors import UserError
 from rmreader.files import CARD, folder_to_write, sign
 from rmreader.learning.average import average
-from rmreader.readers.card import card
-from rmreader.readers.folder import MANIFEST, RECIPE, open_folder, update
+from rmreader.readers.folder import MANIFEST, RECIPE, card, open_folder, update
 from rmreader.reading.answering.calibrate import calibrate, questions_of
 from rmreader.reading.files import export
 from rmreader.version import commit

@@ -23,11 +23,10 @@ from rmreader.files import read_json
 from rmreader.reading.files.rows import read_rows
 from rmreader.scoring.squad import read_predictions
 from rmreader.text.extras import Shape
-from rmreader.text.glove import read_glove
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.pieces import Pieces, encoder_config
 from rmreader.text.tags import Tagger
-from rmreader.text.vectors import SubwordTable, map_safetensors
+from rmreader.text.vectors import SubwordTable, map_safetensors, read_glove
 
 UNFOLDED = 256 << 20
 MOST_MEMORY, MOST_SECONDS = 256 << 20, 60.0

@@ -34,9 +34,8 @@ from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.predict import predict
 from rmreader.reading.files.rows import read_rows
 from rmreader.scoring.squad import read_predictions
-from rmreader.text.glove import read_glove
 from rmreader.text.pieces import Pieces
-from rmreader.text.vectors import SubwordTable
+from rmreader.text.vectors import SubwordTable, read_glove
 
 COUNT = int(os.environ.get("RMREADER_HOSTILE", "1000"))
 SEED = int(os.environ.get("RMREADER_HOSTILE_SEED", "0"))

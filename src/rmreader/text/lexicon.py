@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from rmreader.config import Inputs
 from rmreader.errors import UserError, explained, shown
 from rmreader.files import file_sha256, read_json, write_whole
-from rmreader.text.glove import WordVectors, read_glove
-from rmreader.text.vectors import SubwordTable, table_path
+from rmreader.text.vectors import SubwordTable, WordVectors, read_glove, table_path
 from rmreader.text.words import Words
 
 _FORMAT = 1

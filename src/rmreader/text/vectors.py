@@ -1,7 +1,8 @@
-"""Vectors for every word there is: a word is the mean of its pieces' vectors (WordPiece, as BERT uncased splits it).
+"""Word vectors: a subword table, in which every word there is has the mean of its pieces' vectors (WordPiece, as BERT
+uncased splits it), or those of a GloVe text file, plain or gzip-compressed, streamed, and only the wanted words kept.
 
-A table is one safetensors file: ``vectors`` int8 [P, dim], ``scale`` float32 [P] (a row is scale · int8), ``pieces``
-(the piece strings as UTF-8, joined by newlines). ``scripts/build_vectors.py`` makes one.
+A subword table is one safetensors file: ``vectors`` int8 [P, dim], ``scale`` float32 [P] (a row is scale · int8),
+``pieces`` (the piece strings as UTF-8, joined by newlines). ``scripts/build_vectors.py`` makes one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.console import progress
 from rmreader.errors import UserError, explained
-from rmreader.files import file_sha256
+from rmreader.files import file_sha256, open_bytes
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "vectors"
 
@@ -26,6 +28,7 @@ _LONGEST_WORD = 100  # longer words are unknown, as in BERT
 _CACHED_WORDS = 200_000
 _BLOCK = 8192  # words looked up at once, to bound memory
 _LONGEST_HEADER = 100_000_000  # bytes, as the format itself has it
+_LONGEST_LINE = 1 << 20  # bytes of a GloVe file: a word and 300 numbers take some 3,000
 _KINDS = {"I8": np.int8, "U8": np.uint8, "I64": np.int64, "F16": np.float16, "F32": np.float32}
 
 
@@ -172,3 +175,90 @@ def _tensor(data: NDArray[np.uint8], entry: Any) -> NDArray[Any]:
     if any(type(side) is not int for side in shape):
         raise ValueError("a shape in its header is no whole number")
     return data[begin:end].view(kind).reshape(shape)
+
+
+class WordVectors:
+    """Vectors of known words; a word is looked up as it is, then lower-cased."""
+
+    def __init__(self, words: Collection[str], vectors: NDArray[np.float32]) -> None:
+        self.rows = {word: row for row, word in enumerate(words)}
+        self.vectors = vectors
+        self.dim = int(vectors.shape[1])
+
+    @classmethod
+    def load(cls, path: Path, words: Collection[str]) -> WordVectors:
+        """Open the file that ``to_bytes`` made, memory-mapped."""
+        vectors = map_safetensors(path)["vectors"]
+        if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(words):
+            raise ValueError(f"{len(words)} words, but {vectors.dtype} vectors of shape {vectors.shape}")
+        return cls(words, vectors)
+
+    def to_bytes(self) -> bytes:
+        """The vectors as a safetensors file; the words are kept elsewhere, in the same order."""
+        from safetensors.numpy import save
+
+        return save({"vectors": np.ascontiguousarray(self.vectors)})
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the vectors' file."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def row(self, word: str) -> int | None:
+        """The row of a word, None where it is not known."""
+        found = self.rows.get(word)
+        return self.rows.get(word.lower()) if found is None else found
+
+
+def read_glove(path: str | Path, wanted: Collection[str]) -> WordVectors:
+    """The vectors of the wanted words, and of their lower-cased forms, that the file holds."""
+    path = Path(path)
+    keep = {form for word in wanted for form in (word, word.lower())}
+    found: dict[str, NDArray[np.float32]] = {}
+    dim = 0
+    for number, line in _lines(path):
+        spaces = line.count(b" ")
+        if number == 1 and spaces == 1 and all(field.isdigit() for field in line.split(b" ")):
+            continue  # word2vec's header: how many words, how many dimensions
+        dim = dim or spaces
+        if dim == 0 or spaces < dim:
+            raise _malformed(path, number, f"expected a word and {max(dim, 1)} numbers")
+        # Cut from the right where needed: some words hold spaces themselves.
+        word = line[: line.index(b" ")] if spaces == dim else line.rsplit(b" ", dim)[0]
+        name = word.decode("utf-8", errors="replace")
+        if name in keep and name not in found:
+            found[name] = _vector(path, number, line[len(word) + 1 :].split(b" "))
+    if dim == 0:
+        raise UserError(f"{path}: holds no vectors; give a GloVe text file.")
+    return WordVectors(found, np.stack(list(found.values())) if found else np.zeros((0, dim), dtype=np.float32))
+
+
+def _vector(path: Path, number: int, numbers: list[bytes]) -> NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array([float(field) for field in numbers], dtype=np.float32)
+    except ValueError as error:
+        raise _malformed(path, number, str(error)) from None
+    if not np.isfinite(vector).all():
+        raise _malformed(path, number, "a number is infinite or not a number")
+    return vector
+
+
+def _malformed(path: Path, number: int, what: str) -> UserError:
+    return UserError(f"{path}: line {number}: malformed vector ({what}); fix the line or download the file again.")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines without their ends."""
+    with (
+        explained(f"{path}: cannot be read ({{why}}); check the path.", OSError),
+        explained(f"{path}: no such file; `rmreader data download glove` fetches GloVe.", FileNotFoundError),
+        open_bytes(path) as file,
+        progress(f"Reading {path.name}", unit="words") as advance,
+    ):
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise _malformed(path, number, f"more than {_LONGEST_LINE:,} bytes")
+            yield number, line.rstrip(b"\r\n ")
+            if number % 10_000 == 0:
+                advance(10_000)

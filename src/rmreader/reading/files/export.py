@@ -17,8 +17,7 @@ from rmreader.readers.weights import Storage, Weights
 from rmreader.reading.answering.answers import text_of
 from rmreader.reading.answering.decode import log_softmax
 from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.added_inputs import AddedInputs, load_bert, why_torch
-from rmreader.reading.running.bert import embed, encode
+from rmreader.reading.running.added_inputs import AddedInputs, embed, encode, load_bert, why_torch
 from rmreader.reading.running.engines import OnnxEngine, Pair
 from rmreader.reading.running.graph import Layers, give_rounds, network
 from rmreader.reading.running.inputs import character_states, session

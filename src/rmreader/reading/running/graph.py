@@ -9,7 +9,7 @@ along rows. ``in_c`` has 8-bit products, bfloat16 attentions and LSTM steps, by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.config import NetworkConfig
+from rmreader.readers.weights import Weights
 from rmreader.reading.running import native
 from rmreader.reading.running.onnxfile import FLOAT, Graph
 
 Array = NDArray[Any]
-Weights = Mapping[str, NDArray[np.float32]]
 
 EXCLUDED = -1e4  # logit of a word towards itself where it is left out, as in model/attention.py
 

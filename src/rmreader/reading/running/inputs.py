@@ -10,8 +10,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
+from rmreader.readers.weights import Weights
 from rmreader.reading.running import native
-from rmreader.reading.running.graph import Layers, Weights
+from rmreader.reading.running.graph import Layers
 from rmreader.reading.running.onnxfile import Graph
 from rmreader.text.lexicon import Lexicon
 
