@@ -258,20 +258,6 @@ def test_bad_rows_are_named_from_the_cache_too(tree: Tree, write: Write, tmp_pat
         encoded = encode_file(path, tmp_path / "cache")
         assert encoded.ids == ["q2", "q3", "q4", "q5"]
         assert encoded.problems == read_squad(path).problems
-        with pytest.raises(UserError, match="id q1: the question is empty"):
-            encode_file(path, tmp_path / "cache", strict=True)
-
-
-def test_prediction_files_have_no_answers(tree: Tree, write: Write, tmp_path: Path) -> None:
-    for article in tree["data"]:
-        for paragraph in article["paragraphs"]:
-            for row in paragraph["qas"]:
-                row.pop("answers")
-    path = write(tree)
-    encoded = encode_file(path, tmp_path / "cache", answers_needed=False)
-    assert len(encoded) == 5
-    assert not encoded.answered
-    assert len(encode_file(path, tmp_path / "cache").problems) == 4  # the other reading has an entry of its own
 
 
 @pytest.mark.parametrize("tree", [{"data": []}, {"data": [{"paragraphs": []}]}])

@@ -20,7 +20,7 @@ from rmreader.console import progress
 from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
-from rmreader.data.squad import Paragraph, Problem, Question, Reference, read_squad
+from rmreader.data.squad import Paragraph, Problem, Question, Reference
 from rmreader.data.store import Arrays, Texts, bounds_of, kept
 from rmreader.data.tables import is_table, kind_of
 from rmreader.errors import explained
@@ -50,32 +50,18 @@ def encode_pairs(pairs: Sequence[tuple[str, str]]) -> Encoded:
     return Encoded(vocabulary, arrays, questions, list(places), names, [], np.arange(len(pairs), dtype=np.int64))
 
 
-def encode_file(
-    path: str | Path,
-    cache_dir: str | Path | None = None,
-    workers: int | None = None,
-    *,
-    strict: bool = False,
-    answers_needed: bool = True,
-) -> Encoded:
-    """Encode a data file, or open what was encoded before from the same content (see ``read_squad`` for the last two).
+def encode_file(path: str | Path, cache_dir: str | Path | None = None, workers: int | None = None) -> Encoded:
+    """Encode a data file, or open what was encoded before from the same content.
 
     The cache is ``cache_dir``, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``. A damaged entry is made anew.
     """
     path = Path(path)
-    folder = _cache_folder(path, cache_dir, answers_needed)
-    encoded = _view(path, *kept(folder, lambda: _encode(path, workers, answers_needed), "encoding"))
-    if strict and encoded.problems:
-        raise encoded.problems[0].error()
-    return encoded
-
-
-def _cache_folder(path: Path, cache_dir: str | Path | None, answers_needed: bool) -> Path:
     with explained(f"{path}: cannot be read ({{why}}); check the path.", OSError):
         content = file_sha256(path)
     kind = f" {kind_of(path)} {_TABLES}" if is_table(path) else ""
-    digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} {answers_needed}{kind}".encode())
-    return cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]
+    digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} True{kind}".encode())  # True: rows without answers are bad
+    folder = cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]
+    return _view(path, *kept(folder, lambda: _encode(path, workers), "encoding"))
 
 
 def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
@@ -88,9 +74,9 @@ def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
     return Encoded(words.split("\n") if about["words"] else [], arrays, rows=rows, **fields)
 
 
-def _encode(path: Path, workers: int | None, answers_needed: bool) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read, tokenise in chunks (in parallel where there are several), and join the parts."""
-    dataset = read_data(path) if is_table(path) else read_squad(path, answers_needed=answers_needed)
+    dataset = read_data(path)
     every = [(number, p) for number, article in enumerate(dataset.articles) for p in article.paragraphs]
     paragraphs = [(place % _CHUNK, *one) for place, one in enumerate(every)]
     chunks = [paragraphs[k : k + _CHUNK] for k in range(0, len(paragraphs), _CHUNK)]
