@@ -27,6 +27,7 @@ import pytest
 from rmreader.config import load_recipe, recipe_from
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import check_file
+from rmreader.data.squad import read_squad
 from rmreader.errors import UserError
 from rmreader.model.elmo import load_elmo
 from rmreader.model.transformer import load_transformer
@@ -133,7 +134,8 @@ def data(rng: Rng, folder: Path) -> None:
     path = folder / "data.json"
     path.write_bytes(as_json(rng, DATA))
     check_file(path)
-    encode_file(path, folder / "cache", workers=1, answers_needed=rng.random() < 0.5)
+    read_squad(path, answers_needed=False)
+    encode_file(path, folder / "cache", workers=1)
 
 
 def predictions(rng: Rng, folder: Path) -> None:
