@@ -1,7 +1,7 @@
 """How far apart attentions are: the paper's table of KL divergences (redundancy and deficiency), on plain arrays.
 
-E is [N, n, m] (question rows, context columns), B is [N, m, m]; both unnormalised. The paper compares the columns
-softmax(E_:j) and softmax(B_:j), which run over rows; ``rows`` and ``columns`` are the true lengths [N].
+E is [n, m] (question rows, context columns) and B is [m, m], of one question, both unnormalised. The paper compares
+the columns softmax(E_:j) and softmax(B_:j), which run over rows.
 """
 
 from collections.abc import Sequence
@@ -30,53 +30,51 @@ def spread(values: ArrayLike) -> Spread:
     return Spread(float(array.mean()), float(array.std()), array.size) if array.size else Spread(0.0, 0.0, 0)
 
 
-def log_attention(logits: Floats, rows: ArrayLike) -> NDArray[np.float64]:
-    """log softmax(X_:j) of every column j, over the true rows alone; -inf at padded rows."""
+def log_attention(logits: Floats, axis: int = 0) -> NDArray[np.float64]:
+    """log softmax(X_:j) of every column j, or of every row where the axis is 1."""
     x = np.asarray(logits, np.float64)
-    true = np.arange(x.shape[-2]) < np.asarray(rows)[:, None]
-    x = np.where(true[:, :, None], x, -np.inf)
-    x = x - x.max(axis=-2, keepdims=True)
-    return np.asarray(x - np.log(np.exp(x).sum(axis=-2, keepdims=True)))
+    x = x - x.max(axis=axis, keepdims=True)
+    return np.asarray(x - np.log(np.exp(x).sum(axis=axis, keepdims=True)))
 
 
-def divergence(log_p: Floats, log_q: Floats, columns: ArrayLike) -> NDArray[np.float64]:
-    """KL(p ‖ q) of each column's distribution, averaged over the true columns of each example: [N]."""
+def attention(logits: Floats, axis: int = 0) -> NDArray[np.float64]:
+    """softmax(X_:j) of every column j, or of every row."""
+    return np.asarray(np.exp(log_attention(logits, axis)))
+
+
+def divergence(log_p: Floats, log_q: Floats) -> float:
+    """KL(p ‖ q) of each column's distribution, averaged over the columns."""
     p = np.exp(log_p)
     with np.errstate(invalid="ignore"):  # -inf minus -inf where neither looks
-        terms = np.where(p > 0, p * (log_p - log_q), 0.0)
-    true = np.arange(p.shape[-1]) < np.asarray(columns)[:, None]
-    return np.asarray(np.where(true, terms.sum(axis=-2), 0.0).sum(axis=-1) / true.sum(axis=-1))
+        return float(np.where(p > 0, p * (log_p - log_q), 0.0).sum(axis=0).mean())
 
 
-def redundancy(rounds: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
-    """KL(round t ‖ round t+1) for each pair of adjacent rounds, one value per example; higher is less redundant."""
-    logs = [log_attention(logits, rows) for logits in rounds]
-    return [divergence(first, second, columns) for first, second in pairwise(logs)]
+def redundancy(rounds: Sequence[Floats]) -> list[float]:
+    """KL(round t ‖ round t+1) for each pair of adjacent rounds; higher is less redundant."""
+    return [divergence(first, second) for first, second in pairwise(map(log_attention, rounds))]
 
 
-def deficiency(members: Sequence[Floats], rows: ArrayLike, columns: ArrayLike) -> list[NDArray[np.float64]]:
-    """KL(mean of the ensemble's attentions ‖ member) for each member, one value per example; lower is less deficient.
+def deficiency(members: Sequence[Floats]) -> list[float]:
+    """KL(mean of the ensemble's attentions ‖ member) for each member; lower is less deficient.
 
     ``members`` hold the same round's logits from each network; the mean is taken for the true attention E*.
     """
-    logs = [log_attention(logits, rows) for logits in members]
+    logs = [log_attention(logits) for logits in members]
     with np.errstate(divide="ignore"):
         mean = np.log(np.mean([np.exp(log) for log in logs], axis=0))
-    return [divergence(mean, log, columns) for log in logs]
+    return [divergence(mean, log) for log in logs]
 
 
 def divergences_of(readers: Sequence[Sequence[tuple[Floats, Floats]]]) -> dict[str, list[float]]:
     """The rows of the paper's table for one question, a value per reader each, from E and B of all their rounds."""
     rounds = min(map(len, readers))  # that every reader has
-    n, m = readers[0][0][0].shape
     found: dict[str, list[float]] = {}
-    for k, (letter, rows) in enumerate((("E", n), ("B", m))):
-        each = [redundancy([made[k][None] for made in own[:rounds]], [rows], [m]) for own in readers]
+    for k, letter in enumerate("EB"):
+        each = [redundancy([made[k] for made in own[:rounds]]) for own in readers]
         for t, values in enumerate(zip(*each, strict=True), 1):
-            found[f"{letter}{t} to {letter}{t + 1}"] = [float(value[0]) for value in values]
+            found[f"{letter}{t} to {letter}{t + 1}"] = list(values)
     for t in range(1, rounds if len(readers) > 1 else 1):
-        lacking = deficiency([own[t][0][None] for own in readers], [n], [m])
-        found[f"E{t + 1} to E{t + 1}*"] = [float(value[0]) for value in lacking]
+        found[f"E{t + 1} to E{t + 1}*"] = deficiency([own[t][0] for own in readers])
     return found
 
 
@@ -98,16 +96,15 @@ def moved(
 
     ``gammas`` are those of the rounds after the first; empty without reattention.
     """
-    shown = [[Moved(_softmax(X, 0)) for X in made] for made in rounds]
+    shown = [[Moved(attention(X)) for X in made] for made in rounds]
     for t, weights in enumerate(gammas, 1):
-        past_self = _softmax(rounds[t - 1][1], 0)
+        past_self = attention(rounds[t - 1][1])
         for k, (X, gamma) in enumerate(zip(rounds[t], weights, strict=True)):
-            past = _softmax(rounds[t - 1][k], 1) @ past_self
+            past = attention(rounds[t - 1][k], 1) @ past_self
             added = gamma * past
             if k == 1 and diagonal != "none":  # the indicator of Eq. 5 takes the diagonal out of B
                 np.fill_diagonal(added, 0.0)
-            attention = _softmax(X, 0)
-            shown[t][k] = Moved(attention, past, attention - _softmax(X - added, 0))
+            shown[t][k] = Moved(attention(X), past, attention(X) - attention(X - added))
     return shown
 
 
@@ -117,9 +114,3 @@ def strongest(shown: Moved, count: int = 6) -> list[tuple[int, int]]:
         return []
     order = np.argsort(-np.abs(shown.change), axis=None, kind="stable")[:count]
     return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, shown.change.shape), strict=True)]
-
-
-def _softmax(logits: Floats, axis: int) -> NDArray[np.float64]:
-    x = np.asarray(logits, np.float64)
-    x = np.exp(x - x.max(axis=axis, keepdims=True))
-    return np.asarray(x / x.sum(axis=axis, keepdims=True))

@@ -112,5 +112,5 @@ def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def _mean_attention(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    logs = [log_attention(member[None], [len(member)])[0] for member in logits]
+    logs = [log_attention(member) for member in logits]
     return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)), np.float32)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rmreader.console import progress
 from rmreader.data.squad import Dataset
@@ -19,7 +18,7 @@ from rmreader.reading.answering.answers import Answers, Attention, Explanation, 
 from rmreader.reading.answering.asked import Asked, read_all
 from rmreader.reading.answering.decision import Decision
 from rmreader.reading.running.engines import Engine, make_engine
-from rmreader.scoring.attention import log_attention
+from rmreader.scoring.attention import attention
 
 MOST_LENGTH = 500  # tokens in an answer: the smallest window is four times as long, and its cost grows with the square
 
@@ -175,7 +174,10 @@ class Reader:
         last = asked.portions[0]
         own = asked.own(last)
         logits = ((E[:, own], B[np.ix_(own, own)]) for E, B in self.engine.attend(asked.pair(last)))
-        rounds = [Attention(_attention(E), _attention(B), _attention(E.T).T) for E, B in logits]
+        rounds = [
+            Attention(*(np.asarray(one, np.float32) for one in (attention(E), attention(B), attention(E, 1))))
+            for E, B in logits
+        ]
         return Explanation(asked.question_tokens, asked.part(last), rounds)
 
     def _asked(self, row: Row) -> Asked:
@@ -227,8 +229,3 @@ def _at_least_one(**numbers: int | None) -> None:
 def _one_of(name: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
         raise UserError(f"{name} is {' or '.join(map(repr, known))}, not {value!r}.")
-
-
-def _attention(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """softmax(X_:j) of every column."""
-    return np.asarray(np.exp(log_attention(logits[None], [len(logits)]))[0], np.float32)
