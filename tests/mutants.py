@@ -70,7 +70,7 @@ MISTAKES = [
     Mistake("reading/answering/portions.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
     Mistake("serving/batcher.py", "wait > RESERVE * deadline", "wait > deadline", BATCHER),
     Mistake("serving/gate.py", "            if visit.received <= limit:", "            if visit.received < limit:", "tests/serving/test_api.py"),
-    Mistake("data/encode.py", "{_FORMAT} {RULE} {answers_needed}", "{_FORMAT} {answers_needed}", ENCODE),
+    Mistake("data/encode.py", "{_FORMAT} {RULE} True", "{_FORMAT} True", ENCODE),
     Mistake("text/windows.py", "np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])", "starts[begin:end] - starts[begin]", WINDOWS),
     Mistake("text/lexicon.py", "setdefault(word.casefold(), len(lowered))", "setdefault(word, len(lowered))", LEXICON),
     Mistake("studies/attention.py", "spread(each.mean(axis=0))", "spread(each)", "tests/studies/test_attention.py"),

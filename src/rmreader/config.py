@@ -5,7 +5,6 @@ every setting there is. An unknown key is an error that names the nearest one th
 """
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,9 +179,7 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     path = find_recipe(source)
     wrong = yaml.YAMLError, ValueError  # ValueError: not UTF-8, or a date such as 2026-13-45
     with explained(f"{path}: not valid YAML ({{why}}); fix the file.", *wrong):
-        root, tree = parse_yaml(read_bytes(path, 1 << 16).decode())
-    if isinstance(root, yaml.MappingNode) and (key := _twice(root)) is not None:
-        raise UserError(f"{path}: the key {shown(key)} is there twice; leave one of them.")
+        tree = parse_yaml(read_bytes(path, 1 << 16).decode())
     return recipe_from(tree or {}, overrides, str(path))
 
 
@@ -212,7 +209,7 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
             raise UserError(f"override {shown(override)}: write it as section.key=value, for example network.blocks=2.")
         sentence = f"override {shown(override)}: the value is not valid YAML; quote it if it is a text."
         with explained(sentence, yaml.YAMLError, ValueError):
-            value = parse_yaml(text)[1] if text.strip() else ""
+            value = parse_yaml(text) if text.strip() else ""
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
             raise UserError(f"{where}: section {shown(section)} must be a mapping.")
@@ -254,12 +251,3 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     tree = to_tree(recipe)
     tree["training"]["betas"] = list(recipe.training.betas)
     path.write_text(yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
-
-
-def _twice(root: Any) -> str | None:
-    """A key that is twice in the same section of a recipe's YAML nodes, of which the last would silently win."""
-    import yaml
-
-    mappings = [node for node in (root, *(value for _, value in root.value)) if isinstance(node, yaml.MappingNode)]
-    counts = (Counter(key.value for key, _ in mapping.value) for mapping in mappings)
-    return next((str(key) for found in counts for key, count in found.items() if count > 1), None)

@@ -90,24 +90,13 @@ def reading_path() -> str:
 
 def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:
     """The readers inside the package, each checked against the checksums it came with."""
-    manifests = sorted(folder.glob("*/reader.json"))
-    return [
-        ShippedReader(
-            manifest.parent.name,
-            sum(file.stat().st_size for file in manifest.parent.rglob("*") if file.is_file()),
-            _state(manifest),
-        )
-        for manifest in manifests
-    ]
-
-
-def _state(manifest: Path) -> str:
-    problem = damage(manifest.parent, manifest.name)
-    if problem is None:
-        return "whole"
-    name, _, what = problem.partition(": ")
-    state = f"incomplete: {name} is missing" if what == "missing" else f"damaged: {problem}"
-    return f"{state}; reinstall rmreader"
+    found = []
+    for manifest in sorted(folder.glob("*/reader.json")):
+        size = sum(file.stat().st_size for file in manifest.parent.rglob("*") if file.is_file())
+        name, _, what = (damage(manifest.parent, manifest.name) or "").partition(": ")
+        state = f"incomplete: {name} is missing" if what == "missing" else f"damaged: {name}: {what}"
+        found.append(ShippedReader(manifest.parent.name, size, f"{state}; reinstall rmreader" if name else "whole"))
+    return found
 
 
 def extras() -> list[Extra]:

@@ -10,11 +10,12 @@ import json
 import os
 import shutil
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.errors import UserError, explained
+from rmreader.errors import UserError, explained, shown
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
 _RATIO, _FREE = 100, 64 << 20  # unpacking may expand a file so many times, or to so many bytes whatever its size
@@ -275,10 +276,11 @@ def read_records(path: Path, check: Callable[[Any], object], refusal: str) -> li
     return found
 
 
-def parse_yaml(text: str) -> tuple[Any, Any]:
-    """A YAML text as its root node and as plain data.
+def parse_yaml(text: str) -> Any:
+    """A YAML text as plain data.
 
-    ``ValueError`` where it nests deep or has aliases, of which a few lines unfold to gigabytes.
+    ``ValueError`` where it nests deep or has aliases, of which a few lines unfold to gigabytes, or has a key twice, of
+    which the last would silently win.
     """
     import yaml  # here, since most commands need no YAML
 
@@ -288,8 +290,15 @@ def parse_yaml(text: str) -> tuple[Any, Any]:
         if depth > 20 or isinstance(event, yaml.AliasEvent):
             raise ValueError("it nests more than 20 deep" if depth > 20 else "it has an alias, *NAME: write it out")
     loader = yaml.SafeLoader(text)
-    root = loader.get_single_node()
-    return root, None if root is None else loader.construct_document(root)
+    inside = [root := loader.get_single_node()]
+    tree = None if root is None else loader.construct_document(root)
+    while inside:
+        if isinstance(node := inside.pop(), yaml.MappingNode):
+            for key, count in Counter(str(key.value) for key, _ in node.value).items():
+                if count > 1:
+                    raise ValueError(f"the key {shown(key)} is there twice: leave one of them")
+            inside += [value for _, value in node.value]
+    return tree
 
 
 class _Unpacked(io.RawIOBase):

@@ -11,7 +11,6 @@ import difflib
 import inspect
 import math
 import textwrap
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,8 +83,6 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
             return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
         raise UserError(f"{place} must be a list of {len(args)} numbers; it is {shown(value)}.")
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _coerce(next(a for a in args if a is not type(None)), value, place)
     if hint is bool and isinstance(value, bool):
         return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):

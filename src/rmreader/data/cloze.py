@@ -13,8 +13,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -43,21 +41,6 @@ _PREPOSITION = frozenset(
     ("in", "on", "at", "by", "from", "to", "of", "for", "with", "into", "during", "near", "after", "before", "since")
 )
 _PLACE = frozenset(("in", "at", "near", "to", "from"))
-
-
-@dataclass(frozen=True)
-class _Text:
-    """A paragraph, and what its questions need to know of it."""
-
-    text: str
-
-    @cached_property
-    def sentences(self) -> list[str]:
-        return _SENTENCE.split(self.text)
-
-    @cached_property
-    def content(self) -> frozenset[str]:
-        return content(self.text)
 
 
 def content(text: str) -> frozenset[str]:
@@ -127,12 +110,12 @@ def cloze_article(
     ``unanswered``: how often a question is put, if it can be, to a paragraph that does not hold its answer.
     """
     draw = np.random.default_rng((seed, zlib.crc32(title.encode("utf-8", "replace"))))
-    article = _Article.of(texts)
-    questions: list[list[Question]] = [[] for _ in article.paragraphs]
-    for number, paragraph in enumerate(article.paragraphs):
-        room = per_thousand / 1000 * len(paragraph.text.split())
+    article = _Article(texts)
+    questions: list[list[Question]] = [[] for _ in article.texts]
+    for number, paragraph in enumerate(article.texts):
+        room = per_thousand / 1000 * len(paragraph.split())
         wanted = int(room) + int(draw.random() < room % 1)
-        sentences = [sentence for sentence in paragraph.sentences if 40 < len(sentence) < 400]
+        sentences = [sentence for sentence in _SENTENCE.split(paragraph) if 40 < len(sentence) < 400]
         found = [(sentence, one) for sentence in sentences for one in candidates(sentence)]
         for place in draw.permutation(len(found)).tolist():
             if wanted <= 0:
@@ -147,25 +130,20 @@ def cloze_article(
                 name, text = f"{title}-{number}-{place}", asked(kind, before, after, draw)
                 questions[put[0]].append(Question(name, text, put[1], impossible=not put[1]))
                 wanted -= 1
-    kept = zip(article.paragraphs, questions, strict=True)
-    return Article(title, tuple(Paragraph(paragraph.text, tuple(some)) for paragraph, some in kept if some))
+    kept = zip(article.texts, questions, strict=True)
+    return Article(title, tuple(Paragraph(text, tuple(some)) for text, some in kept if some))
 
 
-@dataclass(frozen=True)
 class _Article:
-    """Paragraphs, and which of them hold each content word."""
+    """Paragraphs, the content words of each, and which of them hold each such word."""
 
-    paragraphs: list[_Text]
-    holding: Mapping[str, list[int]]
-
-    @staticmethod
-    def of(texts: Iterable[str]) -> _Article:
-        paragraphs = [_Text(text) for text in texts]
-        holding: defaultdict[str, list[int]] = defaultdict(list)
-        for number, paragraph in enumerate(paragraphs):
-            for word in paragraph.content:
-                holding[word].append(number)
-        return _Article(paragraphs, dict(holding))
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = list(texts)
+        self.contents = [content(text) for text in self.texts]
+        self.holding: defaultdict[str, list[int]] = defaultdict(list)
+        for number, words in enumerate(self.contents):
+            for word in words:
+                self.holding[word].append(number)
 
     def place(
         self, number: int, answer: str, clues: frozenset[str], none: bool
@@ -178,19 +156,15 @@ class _Article:
                     shared[other] += len(self.holding[word]) ** -0.5
         pattern = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)")
         for other in sorted(shared, key=lambda one: -shared[one])[:12]:
-            text = self.paragraphs[other].text
-            if len(clues & self.paragraphs[other].content) >= 2:
+            text = self.texts[other]
+            if len(clues & self.contents[other]) >= 2:
                 places = [found.start() for found in pattern.finditer(text)]
                 if none and not places:
                     return other, ()
                 if places and not none:
-                    return other, (Reference(answer, _nearest(text, places, clues)),)
+                    around = [len(clues & content(text[max(0, at - 150) : at + 150])) for at in places]
+                    return other, (Reference(answer, places[around.index(max(around))]),)
         return None
-
-
-def _nearest(text: str, places: list[int], clues: frozenset[str]) -> int:
-    """The occurrence with the most clues around it."""
-    return max(places, key=lambda at: len(clues & content(text[max(0, at - 150) : at + 150])))
 
 
 def read_articles(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

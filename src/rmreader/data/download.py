@@ -17,7 +17,7 @@ from typing import IO
 
 from rmreader.console import progress
 from rmreader.errors import UserError
-from rmreader.files import file_sha256, put_in_place, write_whole
+from rmreader.files import file_sha256, put_in_place, write_whole, written_whole
 
 CHUNK = 1 << 16
 
@@ -232,14 +232,10 @@ def _fault(file: File, path: Path) -> str:
 
 
 def _extract(archive: Path, member: str, path: Path) -> None:
-    """The one wanted file out of a zip archive, renamed into place when it is whole."""
-    temporary = path.with_name(path.name + ".tmp")
+    """The one wanted file out of a zip archive, in its place when it is whole."""
     try:
-        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, _own(temporary, "wb") as out:
+        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, written_whole(path) as out:
             shutil.copyfileobj(source, out, CHUNK)
-        put_in_place(temporary, path)
     except (zipfile.BadZipFile, KeyError) as error:
         _forget(archive)
         raise UserError(f"{archive}: {member} cannot be taken out of it ({error}); download it again.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
