@@ -16,8 +16,9 @@ from rmreader.learning.engine import TorchEngine
 from rmreader.readers.folder import open_folder
 from rmreader.reading.answering.decode import log_softmax
 from rmreader.reading.running.engines import OnnxEngine, Pace, Pair
-from rmreader.reading.running.graph import quantise, reader_graph
+from rmreader.reading.running.graph import reader_graph
 from rmreader.reading.running.inputs import character_graph
+from rmreader.reading.running.native import quantise
 from rmreader.text.tokens import tokenize
 
 TEXTS = [

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from rmreader.readers.folder import open_folder
 from rmreader.reading.running import native
 from rmreader.reading.running.engines import Logits, OnnxEngine, Pair
-from rmreader.reading.running.graph import packed
 from rmreader.reading.running.onnxfile import Graph
 
 Array = NDArray[Any]
@@ -83,7 +82,7 @@ def case(steps: int, hidden: int, size: float, seed: int) -> tuple[Floats, Float
 
 def bilstm(gates: Floats, weight: Floats, kind: int) -> Floats:
     ordered = gates[:, :, native.order(weight.shape[2])].astype(np.float32)
-    return run(kind, "BiLSTM", ordered.reshape(len(gates), -1), *native.pack(weight))[0]
+    return run(kind, "BiLSTM", ordered.reshape(len(gates), -1), *native.pack_lstm(weight))[0]
 
 
 @compiled
@@ -184,7 +183,7 @@ def test_a_product_is_that_of_rounded_rows_and_columns(
 ) -> None:
     x, weight, bias = normal(seed, (rows, inner), (inner, columns), (columns,))
     x[rows // 2] = 0  # which has no largest number to be divided by
-    (y,) = run(kind, "Linear", size * x, *packed(weight, bias), np.array([columns], np.int32))
+    (y,) = run(kind, "Linear", size * x, *native.pack(weight, bias), np.array([columns], np.int32))
     assert y.shape == (rows, columns)
     error = np.abs(y - product8(size * x, weight, bias))
     step = size * 4 * 4 / 127  # of x, times a large weight: a number in the middle may be rounded either way
@@ -210,7 +209,7 @@ class Alignment:
         keys, at = (self.joined, self.width + 2 * self.w) if self.own else (self.keys, 0)
         places = np.array([0, at, self.width, self.width, self.own], np.int32)
         given = [self.joined, keys, self.values, self.x, places, self.gamma.reshape(1)]
-        given += packed(self.weight, self.bias)
+        given += native.pack(self.weight, self.bias)
         made = ("float32", "uint16", "uint8")
         first = run(kind, "Align", *given, made=made)
         S = first[1] if self.own else np.zeros((-(-self.m // 6) * 6, -(-self.m // 2) * 2), np.uint16)
@@ -272,7 +271,7 @@ def compare(made: list[Array], o: Floats, attention: Floats, case: Alignment) ->
 def test_the_pointer_computes_the_equation(kind: int, m: int, w: int, columns: int, seed: int) -> None:
     R, s, of_s, weight, W = normal(seed, (m, w), (1, w), (1, columns), (columns, 1), (2 * w, columns))
     W /= np.float32(np.sqrt(w))
-    (logits,) = run(kind, "Point", R, s, of_s, weight, *packed(W))
+    (logits,) = run(kind, "Point", R, s, of_s, weight, *native.pack(W))
     inner = product8(np.concatenate([R, R * s], axis=1), W, np.zeros(columns)) + of_s
     wanted = (np.tanh(inner) @ weight).T
     np.testing.assert_allclose(logits, wanted, atol=0.3)
@@ -292,8 +291,8 @@ def test_processors_agree_to_the_last_bit(m: int, p: int, w: int, width: int, ow
         [
             bilstm(gates, weight, kind),
             *run(kind, "Highway", np.concatenate([R, R], axis=1), R),
-            *run(kind, "Linear", R, *packed(W[:w], last[:, 0]), np.array([width], np.int32)),
-            *run(kind, "Point", R, s, of_s, last, *packed(W)),
+            *run(kind, "Linear", R, *native.pack(W[:w], last[:, 0]), np.array([width], np.int32)),
+            *run(kind, "Point", R, s, of_s, last, *native.pack(W)),
             *(part for parts in both.run(kind) for part in parts),
         ]
         for kind in kinds

@@ -72,9 +72,9 @@ class Layers:
         """x·W + b, for W [in, out]."""
         if self.in_c:
             columns = np.array([weight.shape[1]], np.int32)
-            return self.g.op("Linear", x, *packed(weight, bias), columns, domain=native.DOMAIN)
+            return self.g.op("Linear", x, *native.pack(weight, bias), columns, domain=native.DOMAIN)
         if self.int8:
-            quantised, scale = quantise(weight)
+            quantised, scale = native.quantise(weight)
             extra = ("", bias) if bias is not None else ()
             return self.g.op("DynamicQuantizeMatMul", x, quantised, scale, *extra, domain="com.microsoft")
         product = self.g.op("MatMul", x, weight)
@@ -91,7 +91,7 @@ class Layers:
         if self.in_c:
             order = native.order(self.w[f"{name}.weight_hh"].shape[2])
             W, bias = (np.concatenate(self.w[f"{name}.{part}"][:, order]) for part in ("weight_ih", "bias"))
-            packed = native.pack(self.w[f"{name}.weight_hh"])
+            packed = native.pack_lstm(self.w[f"{name}.weight_hh"])
             return self.g.op("BiLSTM", self.linear(x, W.T, bias), *packed, domain=native.DOMAIN)
         y, _ = self.lstm(name, self.g.op("Unsqueeze", x, np.array([1])))  # [T, 2, 1, H]
         return self.g.op("Reshape", y, np.array([-1, 2 * self.w[f"{name}.weight_hh"].shape[2]]))
@@ -251,7 +251,7 @@ def align_in_c(
     keys, at = (joined, width + fusion.x.shape[1]) if own else (layers.linear(other, W1), 0)
     places = np.array([0, at, width, width, own], np.int32)
     gamma = np.array([layers.w.get(f"aligner.blocks.{t + 1}.gamma_{logits}", 0)], np.float32)
-    W = packed(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
+    W = native.pack(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
     past = (S, down) if S and config.reattention else ()
     kind = "Realign" if past else "Align"
     o, *made = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *W, *past, domain=native.DOMAIN)
@@ -270,7 +270,7 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
         Wr, Ws, Wm, Wd = parts[name]
         of_s, weight = g.op("MatMul", s, Ws - Wd), w[f"pointer.{name}.w"]
         if layers.in_c:
-            W = packed(np.concatenate([Wr + Wd, Wm]))
+            W = native.pack(np.concatenate([Wr + Wd, Wm]))
             return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
         inner = g.op("Tanh", g.op("Add", g.op("Add", linear[name], layers.linear(g.op("Mul", R, s), Wm)), of_s))
         return g.op("Gemm", weight, inner, transA=1, transB=1)  # [1, m]
@@ -291,17 +291,6 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
         inner = g.op("Tanh", g.op("Gemm", g.op("Concat", l, l2, s, axis=-1), W.T.copy(), b))
         pointed.append(g.op("Squeeze", g.op("Gemm", inner, weight, c), np.array([0])))
     return pointed
-
-
-def quantise(weight: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """8-bit integers and a scale for each column: weight ≈ integers · scale."""
-    scale = np.maximum(np.abs(weight).max(axis=-2, keepdims=True), 1e-12) / 127
-    return np.rint(weight / scale).astype(np.int8), scale.squeeze(-2).astype(np.float32)
-
-
-def packed(weight: Array, bias: Array | None = None) -> native.PackedLinear:
-    """The same for the operators in C, with a bias."""
-    return native.pack_linear(*quantise(weight), bias)
 
 
 def _off_diagonal(g: Graph, U: str) -> str:

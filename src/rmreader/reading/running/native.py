@@ -25,10 +25,11 @@ LANES, GROUPS = 16, 4
 
 
 class Packed(NamedTuple):
-    """Recurrent weights of both directions as ``c/native.h`` describes them."""
+    """Weights in 8 bits as ``c/native.h`` describes them."""
 
     weights: NDArray[np.int8]
     scales: NDArray[np.float32]
+    bias: NDArray[np.float32]
     starts: NDArray[np.int32]
 
 
@@ -68,41 +69,31 @@ def order(hidden: int) -> NDArray[np.int64]:
     return np.concatenate([rows[:, unit : unit + LANES].ravel() for unit in range(0, hidden, LANES)])
 
 
-def pack(weight: NDArray[Any]) -> Packed:
-    """W_hh [2, 4H, H] in 8 bits with a scale per row: sum · scale + x = W_hh·h + x for states stored as 128 + 127·h."""
-    hidden = weight.shape[2]
-    rows = weight[:, order(hidden)]
-    scale = np.maximum(np.abs(rows).max(axis=2), 1e-12) / 127
-    groups, fours = -(-4 * hidden // LANES), -(-hidden // 4)
-    integers = np.zeros((2, groups * LANES, fours * 4), np.int8)
-    integers[:, : 4 * hidden, :hidden] = np.rint(rows / scale[..., None])
-    scales = np.zeros((2, groups * LANES), np.float32)
-    scales[:, : 4 * hidden] = scale / 127
-    tiles = integers.reshape(2, groups, LANES, fours, 4).transpose(0, 3, 1, 2, 4)  # [2, fours, groups, 16, 4]
-    blocks = [tiles[:, :, group : group + 4].reshape(2, -1) for group in range(0, groups, 4)]
-    return Packed(np.concatenate(blocks, axis=1), scales, -128 * integers.sum(axis=2, dtype=np.int32))
+def quantise(weight: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """8-bit integers and a scale for each column: weight ≈ integers · scale."""
+    scale = np.maximum(np.abs(weight).max(axis=-2, keepdims=True), 1e-12) / 127
+    return np.rint(weight / scale).astype(np.int8), scale.squeeze(-2).astype(np.float32)
 
 
-class PackedLinear(NamedTuple):
-    """The weights of x·W + b as ``c/native.h`` describes them."""
-
-    weights: NDArray[np.int8]
-    scales: NDArray[np.float32]
-    bias: NDArray[np.float32]
-    starts: NDArray[np.int32]
-
-
-def pack_linear(weight: NDArray[np.int8], scale: NDArray[np.float32], bias: NDArray[Any] | None) -> PackedLinear:
-    """W [in, out] in 8 bits, with a scale per column."""
+def pack(weight: NDArray[Any], bias: NDArray[Any] | None = None) -> Packed:
+    """The weights of x·W + b, for W [in, out]."""
     inner, columns = weight.shape
     groups, fours = -(-columns // LANES), -(-inner // 4)
     integers = np.zeros((fours * 4, groups * LANES), np.int8)
-    integers[:inner, :columns] = weight
     scales, biases = np.zeros((2, groups * LANES), np.float32)
-    scales[:columns], biases[:columns] = scale, 0 if bias is None else bias
+    integers[:inner, :columns], scales[:columns] = quantise(weight)
+    biases[:columns] = 0 if bias is None else bias
     tiles = integers.reshape(fours, 4, groups, LANES).transpose(0, 2, 3, 1)  # [fours, groups, 16, 4]
     panels = [tiles[:, group : group + GROUPS].ravel() for group in range(0, groups, GROUPS)]
-    return PackedLinear(np.concatenate(panels), scales, biases, -128 * integers.sum(axis=0, dtype=np.int32))
+    return Packed(np.concatenate(panels), scales, biases, -128 * integers.sum(axis=0, dtype=np.int32))
+
+
+def pack_lstm(weight: NDArray[Any]) -> list[NDArray[Any]]:
+    """W_hh [2, 4H, H] as weights, scales and starts: sum · scale + x = W_hh·h + x for states stored as 128 + 127·h."""
+    both = [pack(rows.T) for rows in weight[:, order(weight.shape[2])]]
+    return [
+        np.stack(parts) for parts in zip(*((w, scales / 127, starts) for w, scales, _, starts in both), strict=True)
+    ]
 
 
 @cache
