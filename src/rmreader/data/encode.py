@@ -7,7 +7,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,7 @@ from rmreader.cores import cores
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import Paragraph, Problem, Question, Reference
-from rmreader.data.store import Arrays, Texts, bounds_of, kept
+from rmreader.data.store import Arrays, bounds_of, kept, text_arrays
 from rmreader.data.tables import is_table, kind_of
 from rmreader.errors import explained
 from rmreader.files import cache_folder, file_sha256
@@ -31,7 +31,6 @@ from rmreader.text.tokens import RULE, Tokens, tokenize
 _FORMAT = 2
 _TABLES = 1  # how rows of a table become questions
 _CHUNK = 400  # paragraphs per task
-_TEXTS = ("questions", "passages", "names", "answers")
 
 _Chunk = list[tuple[int, int, Paragraph]]  # paragraphs, each with the numbers of its passage, in the chunk, and article
 _Encoding = tuple[list[str], dict[str, NDArray[Any]]]  # vocabulary and arrays
@@ -45,9 +44,8 @@ def encode_pairs(pairs: Sequence[tuple[str, str]]) -> Encoded:
         paragraph = Paragraph(passage, (Question(str(number), question, ()),))
         chunk.append((places.setdefault(passage, len(places)), 0, paragraph))
     vocabulary, arrays = _encode_chunk(chunk)
-    arrays["answer_bounds"] = np.zeros(len(pairs) + 1, dtype=np.int64)
-    questions, names = [question for question, _ in pairs], [str(number) for number in range(len(pairs))]
-    return Encoded(vocabulary, arrays, questions, list(places), names, [], np.arange(len(pairs), dtype=np.int64))
+    arrays |= _texts(list(places), [question for *_, paragraph in chunk for question in paragraph.questions])
+    return Encoded(vocabulary, arrays, np.arange(len(pairs), dtype=np.int64))
 
 
 def encode_file(path: str | Path, cache_dir: str | Path | None = None, workers: int | None = None) -> Encoded:
@@ -67,11 +65,9 @@ def encode_file(path: str | Path, cache_dir: str | Path | None = None, workers: 
 def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
     """What the arrays of one whole file say."""
     words = arrays["vocabulary"].tobytes().decode("utf-8", "surrogatepass")
-    fields: dict[str, Any] = {name: Texts(arrays[name], arrays[f"{name}_places"]) for name in _TEXTS}
-    for kind in ("problems", "ambiguous"):
-        fields[kind] = tuple(Problem(str(path), *problem) for problem in about.get(kind, ()))
+    named = [tuple(Problem(str(path), *one) for one in about.get(kind, ())) for kind in ("problems", "ambiguous")]
     rows = np.arange(len(arrays["paragraph"]), dtype=np.int64)
-    return Encoded(words.split("\n") if about["words"] else [], arrays, rows=rows, **fields)
+    return Encoded(words.split("\n") if about["words"] else [], arrays, rows, *named)
 
 
 def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -89,20 +85,21 @@ def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], d
             parts.append(part)
             advance(len(chunk))
     vocabulary, arrays = _join(parts)
-    questions = [question for _, question in dataset.questions()]
-    passages, names = [paragraph.context for _, paragraph in every], [question.id for question in questions]
-    answers = [answer.text for question in questions for answer in question.answers]
-    for name, strings in zip(
-        _TEXTS, ([question.text for question in questions], passages, names, answers), strict=True
-    ):
-        texts = Texts.of(strings)
-        arrays[name], arrays[f"{name}_places"] = texts.content, texts.bounds
-    arrays["answer_bounds"] = bounds_of([len(question.answers) for question in questions])
+    arrays |= _texts((p.context for _, p in every), [question for _, question in dataset.questions()])
     arrays["vocabulary"] = np.frombuffer("\n".join(vocabulary).encode("utf-8", "surrogatepass"), dtype=np.uint8)
     about: dict[str, Any] = {"words": len(vocabulary)}
     for name, rows in (("problems", dataset.problems), ("ambiguous", dataset.ambiguous)):
         about[name] = [(p.article, p.paragraph, p.id, p.what, p.row) for p in rows]
     return arrays, about
+
+
+def _texts(passages: Iterable[str], questions: Sequence[Question]) -> dict[str, NDArray[Any]]:
+    """The texts themselves, and how many answers each question has."""
+    answers = (answer.text for question in questions for answer in question.answers)
+    arrays = text_arrays("passages", passages) | text_arrays("answers", answers)
+    arrays |= text_arrays("questions", (question.text for question in questions))
+    arrays |= text_arrays("names", (question.id for question in questions))
+    return arrays | {"answer_bounds": bounds_of([len(question.answers) for question in questions])}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.data.squad import Problem
-from rmreader.data.store import Arrays
+from rmreader.data.store import Arrays, text_at
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,6 @@ class Encoded:
 
     vocabulary: list[str]
     arrays: Arrays
-    questions: Sequence[str]
-    passages: Sequence[str]
-    names: Sequence[str]
-    answers: Sequence[str]
     rows: NDArray[np.int64]
     problems: tuple[Problem, ...] = ()
     ambiguous: tuple[Problem, ...] = ()
@@ -68,7 +64,7 @@ class Encoded:
     @cached_property
     def ids(self) -> list[str]:
         """The questions' ids."""
-        return [self.names[row] for row in self.rows.tolist()]
+        return [text_at(self.arrays, "names", row) for row in self.rows.tolist()]
 
     @cached_property
     def content(self) -> str:
@@ -93,16 +89,16 @@ class Encoded:
 
     def question(self, i: int) -> str:
         """A question's text."""
-        return self.questions[int(self.rows[i])]
+        return text_at(self.arrays, "questions", self.rows[i])
 
     def passage(self, i: int) -> str:
         """The text of a question's passage."""
-        return self.passages[int(self.paragraph[i])]
+        return text_at(self.arrays, "passages", self.paragraph[i])
 
     def references(self, i: int) -> list[str]:
         """The answers people gave to a question."""
         begin, end = self.arrays["answer_bounds"][self.rows[i] : self.rows[i] + 2]
-        return [self.answers[k] for k in range(begin, end)]
+        return [text_at(self.arrays, "answers", k) for k in range(begin, end)]
 
     def _run(self, name: str, bounds: str, place: int) -> NDArray[np.int32]:
         begin, end = self.arrays[bounds][place : place + 2]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,37 +68,16 @@ def kept(folder: Path, make: Callable[[], tuple[Arrays, dict[str, Any]]], what: 
     return arrays, about
 
 
-class Texts(Sequence[str]):
-    """Many strings in two arrays: their bytes one after the other, and where each begins."""
+def text_arrays(name: str, texts: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Many strings as two arrays: ``NAME``, their bytes one after the other, and ``NAME_places``, where each begins."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]  # lone surrogates are kept as they are
+    return {name: np.frombuffer(b"".join(encoded), np.uint8), f"{name}_places": bounds_of([*map(len, encoded)])}
 
-    def __init__(self, content: NDArray[np.uint8], bounds: NDArray[np.int64]) -> None:
-        self.content, self.bounds = content, bounds
 
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> Texts:
-        """Pack the strings; lone surrogates are kept as they are."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        return cls(content, bounds_of([len(text) for text in encoded]))
-
-    def __len__(self) -> int:
-        return len(self.bounds) - 1
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return [self[k] for k in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        place %= len(self)
-        begin, end = self.bounds[place : place + 2]
-        return self.content[begin:end].tobytes().decode("utf-8", "surrogatepass")
-
-    def __iter__(self) -> Iterator[str]:
-        return (self[k] for k in range(len(self)))
+def text_at(arrays: Arrays, name: str, place: int) -> str:
+    """One of them."""
+    begin, end = arrays[f"{name}_places"][place : place + 2]
+    return arrays[name][begin:end].tobytes().decode("utf-8", "surrogatepass")
 
 
 def bounds_of(lengths: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
