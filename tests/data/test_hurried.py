@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.data.hurried import hurried, slip, with_hurried
+from rmreader.data.negatives import hurried, slip, with_hurried
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, Reference
 
 ASKED = "Who built the famous lighthouse of Halvorsen?"

@@ -81,8 +81,7 @@ def negatives(
     seed: Seed = 1,
 ) -> None:
     """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer."""
-    from rmreader.data.hurried import with_hurried
-    from rmreader.data.negatives import with_negatives
+    from rmreader.data.negatives import with_hurried, with_negatives
     from rmreader.data.squad import read_squad, write_squad
     from rmreader.files import file_to_write
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rmreader.data.batch import Batch, given
 from rmreader.data.encoded import Encoded
+from rmreader.text.windows import round_up
 from rmreader.text.words import Words
 
 Ints = NDArray[np.int64]
@@ -144,7 +145,7 @@ def assemble_rows(
     distinct = distinct[np.argsort(lengths[distinct], kind="stable")]  # 0, padding, stays the first
     row = np.empty(len(used), dtype=np.int64)
     row[distinct] = np.arange(len(distinct))
-    padded = np.zeros(_round_up(len(distinct), pad.words), dtype=np.int64)
+    padded = np.zeros(round_up(len(distinct), pad.words), dtype=np.int64)
     padded[: len(distinct)] = distinct
 
     start = end = None
@@ -175,7 +176,7 @@ def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
 
 def _gather(tokens: NDArray[np.int32], first: Ints, lengths: Ints, multiple: int) -> NDArray[np.int32]:
     """Runs of tokens as the rows of one table, 0 after their ends."""
-    steps = np.arange(_round_up(int(lengths.max()), multiple))
+    steps = np.arange(round_up(int(lengths.max()), multiple))
     inside = steps < lengths[:, None]
     table = np.zeros(inside.shape, dtype=np.int32)
     table[inside] = tokens[(first[:, None] + steps)[inside]]
@@ -191,7 +192,3 @@ def list_letters(lengths: NDArray[Any]) -> Ints:
     letters[0, :total] = np.repeat(np.arange(len(lengths)), lengths)
     letters[1, :total] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return letters
-
-
-def _round_up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple

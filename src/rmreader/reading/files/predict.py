@@ -69,7 +69,7 @@ def predict(
     kind = kind_named(out, "jsonl" if streamed else "squad")
     if resume and (streamed or packed or kind != "jsonl"):
         raise UserError(f"{out}: only plain JSON Lines can be resumed; give --out a name that ends in .jsonl.")
-    run = _Run(reader, rows, top, min_confidence, always, chances)
+    run = _Run(reader, rows, {"top": top, "min_confidence": min_confidence, "always": always}, chances)
     if streamed or kind != "jsonl":
         put(out, pieces(kind, run.answered()), reader.folder.path)
         return run.summary
@@ -117,9 +117,7 @@ class _Run:
 
     reader: Reader
     rows: Iterable[Row | BadRow]
-    top: int
-    min_confidence: float
-    always: bool = False
+    options: dict[str, Any]
     chances: dict[str, float] | None = None
     done: Mapping[str, float | None] = field(default_factory=dict)
     known: list[Row] = field(default_factory=list)  # the first rows that have an answer already
@@ -128,14 +126,11 @@ class _Run:
     def answered(self) -> Iterator[tuple[Row, Answers]]:
         """Each good row that is not done yet with its answers, in order."""
         total = len(self.rows) if isinstance(self.rows, list) else None
-        options: dict[str, Any] = {"top": self.top, "min_confidence": self.min_confidence, "always": self.always}
-        for row, answers in self.reader.predict(self._good(), total=total, **options):
+        for row, answers in self.reader.predict(self._good(), total=total, **self.options):
             if self.chances is not None:
                 self.chances[row.id] = answers.none if answers.none is not None else float(not answers)
-            if answers:
-                self.summary.answered += 1
-            else:
-                self.summary.unanswered += 1
+            self.summary.answered += bool(answers)
+            self.summary.unanswered += not answers
             yield row, answers
 
     def _good(self) -> Iterator[Row]:

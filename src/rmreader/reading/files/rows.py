@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.data.squad import read_squad
-from rmreader.data.tables import Source, no_column, short, trees
-from rmreader.errors import UserError
+from rmreader.data.tables import Source, no_column, trees
+from rmreader.errors import UserError, shown
 from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.reader import rows_of
 
@@ -84,7 +84,7 @@ def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
                 given = _numbers(trees(source, choose), columns) if given is None else given
                 id = f"{what} {number}" if str(number) in given else str(number)
             if id in seen:
-                raise ValueError(f"its id, {short(id)}, is that of an earlier row")
+                raise ValueError(f"its id, {shown(id)}, is that of an earlier row")
             row = row_of(id, tree, columns)
         except ValueError as error:
             yield BadRow(place, str(error))

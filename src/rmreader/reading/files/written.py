@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -77,19 +78,11 @@ def _parquet(found: Found) -> bytes:
     import pyarrow
     import pyarrow.parquet
 
-    buffer, waiting, schema = io.BytesIO(), list[list[object]](), arrow_schema()
+    buffer, schema = io.BytesIO(), arrow_schema()
+    rows = (line for row, answers in found for line in table_rows(row.id, answers))
     with pyarrow.parquet.ParquetWriter(buffer, schema) as writer:
-
-        def write() -> None:
-            columns = zip(*waiting, strict=True) if waiting else ([] for _ in _TABLE)
-            writer.write_table(pyarrow.table(list(map(list, columns)), schema=schema))
-            waiting.clear()
-
-        for row, answers in found:
-            waiting += table_rows(row.id, answers)
-            if len(waiting) >= _ROW_GROUP:
-                write()
-        write()
+        while group := list(islice(rows, _ROW_GROUP)):
+            writer.write_table(pyarrow.table(list(map(list, zip(*group, strict=True))), schema=schema))
     return buffer.getvalue()
 
 

@@ -23,15 +23,9 @@ from rmreader.reading.running.onnxfile import FLOAT, Graph
 
 Array = NDArray[Any]
 
+Logits = tuple[str, str]  # names of the logits of one block, turned: Eᵀ [m, n] and Bᵀ [m, m]
+
 EXCLUDED = -1e4  # logit of a word towards itself where it is left out, as in model/attention.py
-
-
-@dataclass(frozen=True)
-class RoundNames:
-    """Names of the logits of one block, turned: Eᵀ [m, n] and Bᵀ [m, m]."""
-
-    Et: str
-    Bt: str
 
 
 def reader_graph(weights: Weights, config: NetworkConfig, attention: bool = False, in_c: bool = False) -> bytes:
@@ -52,11 +46,11 @@ def reader_graph(weights: Weights, config: NetworkConfig, attention: bool = Fals
     return g.to_bytes()
 
 
-def give_rounds(g: Graph, rounds: Sequence[RoundNames]) -> None:
+def give_rounds(g: Graph, rounds: Sequence[Logits]) -> None:
     """E [n, m] and B [m, m] of every block as outputs."""
-    for number, made in enumerate(rounds, start=1):
-        g.output(f"E{number}", g.op("Transpose", made.Et), ("n", "m"))
-        g.output(f"B{number}", g.op("Transpose", made.Bt), ("m", "m"))
+    for number, (Et, Bt) in enumerate(rounds, start=1):
+        g.output(f"E{number}", g.op("Transpose", Et), ("n", "m"))
+        g.output(f"B{number}", g.op("Transpose", Bt), ("m", "m"))
 
 
 @dataclass(frozen=True)
@@ -150,19 +144,19 @@ class FoldedFusion:
         return g.op("Add", x, g.op("Mul", gate, g.op("Sub", candidate, x)))
 
 
-def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[list[str], list[RoundNames]]:
+def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[list[str], list[Logits]]:
     """Input vectors [n, D] and [m, D] -> logits of start and end [m], and of no answer [1] if it has one; rounds."""
     V, U = layers.bilstm("encoder.lstm", question), layers.bilstm("encoder.lstm", context)  # Eq. 12
     in_c = aligns_in_c(layers, config)
     other = "" if in_c else _off_diagonal(layers.g, U)
-    R, Zs, rounds, S = U, list[str](), list[RoundNames](), ""
-    E, B = Aligned(), Aligned()
+    R, Zs, rounds, S = U, list[str](), list[Logits](), ""
+    E, B = ("", ""), ("", "")  # the softmaxes of the round before, along rows and down columns, by the operators in C
     for t in range(config.blocks):  # Eq. 14
         name, past = f"aligner.blocks.{t}", rounds[-1] if rounds and config.reattention else None
         if in_c:
-            before = B.attention
-            H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E.down)
-            Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B.down)
+            before = B[0]
+            H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E[1])
+            Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B[1])
         else:
             if config.align == "self":
                 H, Et = R, _nothing(layers, R, V)
@@ -172,7 +166,7 @@ def network(layers: Layers, config: NetworkConfig, question: str, context: str) 
                 Z, Bt = H, _nothing(layers, R, R)
             else:
                 Z, Bt, S = align_self(layers, config, name, H, past, S, other)
-            rounds.append(RoundNames(Et, Bt))
+            rounds.append((Et, Bt))
         Zs.append(Z)
         last = t > 0 and t == config.blocks - 1
         R = layers.bilstm(f"{name}.evidence", layers.g.op("Concat", *Zs, axis=-1) if last else Z)
@@ -185,14 +179,14 @@ def _nothing(layers: Layers, a: str, b: str) -> str:
 
 
 def align_question(
-    layers: Layers, config: NetworkConfig, name: str, R: str, V: str, past: RoundNames | None, S: str
+    layers: Layers, config: NetworkConfig, name: str, R: str, V: str, past: Logits | None, S: str
 ) -> tuple[str, str]:
     """Interactive alignment: H [m, 2d] and Eᵀ; ``S`` is softmax(B_:j) of the round before, word j along row j."""
     g, fusion = layers.g, FoldedFusion.of(layers.w, f"{name}.fusion_H", config)
     v, u, both = layers.similarity(f"{name}.similarity_E", V, R, fusion.x)
     Et = g.op("Gemm", u, v, transB=1)  # Eq. 1
     if past is not None:  # Eq. 4; softmax(E_i:) runs down the columns of Eᵀ
-        overlapping = g.op("Softmax", past.Et, axis=0)
+        overlapping = g.op("Softmax", past[0], axis=0)
         Et = g.op("Gemm", S, overlapping, Et, alpha=float(layers.w[f"{name}.gamma_E"]))
     attention = g.op("Softmax", Et, axis=-1)
     if fusion.mul is not None:
@@ -203,14 +197,14 @@ def align_question(
 
 
 def align_self(
-    layers: Layers, config: NetworkConfig, name: str, H: str, past: RoundNames | None, S: str, other: str
+    layers: Layers, config: NetworkConfig, name: str, H: str, past: Logits | None, S: str, other: str
 ) -> tuple[str, str, str]:
     """Self alignment: Z [m, 2d], Bᵀ and its softmax along rows; ``other`` is 1 off the diagonal and 0 on it."""
     g, fusion = layers.g, FoldedFusion.of(layers.w, f"{name}.fusion_Z", config)
     h1, h2, both = layers.similarity(f"{name}.similarity_B", H, H, fusion.x)
     Bt = g.op("Gemm", h2, h1, transB=1)
     if past is not None:  # Eq. 5
-        Bt = g.op("Gemm", S, g.op("Softmax", past.Bt, axis=0), Bt, alpha=float(layers.w[f"{name}.gamma_B"]))
+        Bt = g.op("Gemm", S, g.op("Softmax", past[1], axis=0), Bt, alpha=float(layers.w[f"{name}.gamma_B"]))
     if config.diagonal != "none":
         Bt = g.op("Mul", Bt, other)  # Eq. 2
     if config.diagonal == "mask":
@@ -224,14 +218,6 @@ def align_self(
     return fusion.fuse(layers, H, g.op("Add", both, layers.linear(y, W, fusion.bias))), Bt, S
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """Names of the softmaxes of an alignment's logits, along rows and down columns, as the next round wants them."""
-
-    attention: str = ""
-    down: str = ""
-
-
 def aligns_in_c(layers: Layers, config: NetworkConfig) -> bool:
     """Whether the operators in C do: for the paper's network they do, not for each of its variants."""
     usual = config.fusion == "highway" and config.fusion_mul and config.diagonal == "zero" and config.align == "both"
@@ -240,8 +226,9 @@ def aligns_in_c(layers: Layers, config: NetworkConfig) -> bool:
 
 def align_in_c(
     layers: Layers, config: NetworkConfig, t: int, letters: tuple[str, str], x: str, other: str, S: str, down: str
-) -> tuple[str, Aligned]:
-    """Either alignment, of ``x`` with ``other`` (itself, in self alignment): two products and one operator."""
+) -> tuple[str, tuple[str, str]]:
+    """Either alignment, of ``x`` with ``other`` (itself, in self alignment): two products and one operator. Beside its
+    output, the softmaxes of its logits along rows and down columns, as the next round wants them."""
     name, (logits, out) = f"aligner.blocks.{t}", letters
     fusion = FoldedFusion.of(layers.w, f"{name}.fusion_{out}", config)
     assert fusion.mul is not None
@@ -254,8 +241,8 @@ def align_in_c(
     W = native.pack(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
     past = (S, down) if S and config.reattention else ()
     kind = "Realign" if past else "Align"
-    o, *made = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *W, *past, domain=native.DOMAIN)
-    return o, Aligned(*made)
+    o, along, down = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *W, *past, domain=native.DOMAIN)
+    return o, (along, down)
 
 
 def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:

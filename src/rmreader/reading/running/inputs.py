@@ -30,7 +30,7 @@ class WordInputs:
         self._characters = session(character_graph(weights)) if inputs.characters else None
         self._known = lexicon.dim + (2 * inputs.character_size if inputs.characters else 0)
         self._lock = Lock()
-        self._forget()
+        self._forget(0)
 
     def __call__(self, question: Sequence[str], context: Sequence[str]) -> tuple[Floats, Floats]:
         """Input vectors of both texts, [n, width] and [m, width]."""
@@ -43,30 +43,27 @@ class WordInputs:
             x[:n, -1], x[n:, -1] = same.any(axis=1), same.any(axis=0)
         return x[:n], x[n:]
 
-    def _forget(self) -> None:
+    def _forget(self, wanted: int) -> None:
+        """Begin anew, with room for so many words or more; what is not yet used of it takes no memory."""
         self._rows: dict[str, int] = {}
         self._keys_by_word: dict[str, int] = {}
-        self._table = np.empty((256, self._known + self.inputs.exact_match), np.float32)
-        self._keys = np.empty(256, np.int32)
+        self._keys = np.empty(max(self.capacity, wanted), np.int32)
+        self._table = np.empty((len(self._keys), self._known + self.inputs.exact_match), np.float32)
 
     def _find(self, words: list[str]) -> NDArray[np.int64]:
         """The words' rows; those that have none yet get one."""
         rows: list[Any] = list(map(self._rows.get, words))
         if None in rows:
             new = list(dict.fromkeys(word for word, row in zip(words, rows, strict=True) if row is None))
-            if len(self._rows) + len(new) > self.capacity:
-                self._forget()
+            if len(self._rows) + len(new) > len(self._table):
                 new = list(dict.fromkeys(words))
+                self._forget(len(new))
             self._learn(new)
             rows = [self._rows[word] for word in words]
         return np.fromiter(rows, np.int64, len(rows))
 
     def _learn(self, words: list[str]) -> None:
         begin, end = len(self._rows), len(self._rows) + len(words)
-        if end > len(self._table):
-            more = max(len(self._table), end - len(self._table))
-            self._table = np.concatenate([self._table, np.empty((more, self._table.shape[1]), np.float32)])
-            self._keys = np.concatenate([self._keys, np.empty(more, np.int32)])
         found = self.lexicon.look_up(words)
         dim = self.lexicon.dim
         self._table[begin:end, :dim] = found.vectors[1:]
