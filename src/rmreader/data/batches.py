@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from rmreader.data.batch import Batch, given
 from rmreader.data.encoded import Encoded
-from rmreader.text.windows import round_up
-from rmreader.text.words import Words
+from rmreader.text.words import Words, round_up
 
 Ints = NDArray[np.int64]
 

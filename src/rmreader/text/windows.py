@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.text.pieces import Frame, Pieces, PieceTable
+from rmreader.text.words import round_up
 
 Ints = NDArray[np.int32]
 
@@ -213,8 +214,3 @@ def _places(split: list[list[_Window]], bases: dict[_Window, int], width: int, s
         chosen = best_window(counts, [(window.begin, window.end) for window in group]) if len(group) > 1 else 0
         row[: len(counts)] = np.array([bases[window] for window in group])[chosen] + starts[:-1]
     return places.astype(np.int32)
-
-
-def round_up(number: int, multiple: int) -> int:
-    """The next multiple from the number on."""
-    return -(-number // multiple) * multiple

@@ -35,3 +35,8 @@ class Words(Generic[A]):
 def encodable(word: str) -> str:
     """The word as UTF-8 can hold it: a lone surrogate reads as the replacement character."""
     return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def round_up(number: int, multiple: int) -> int:
+    """The next multiple from the number on, for shapes that repeat."""
+    return -(-number // multiple) * multiple
