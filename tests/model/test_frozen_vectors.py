@@ -16,9 +16,9 @@ import torch
 from support.encoders import TEXTS, build_bert
 from torch import Tensor
 
+from rmreader.data.batches import token_rows
 from rmreader.data.encode import encode_pairs
 from rmreader.data.encoded import Encoded
-from rmreader.data.tagged import token_rows
 from rmreader.errors import UserError
 from rmreader.learning import frozen_vectors
 from rmreader.learning.frozen_vectors import FrozenVectors, open_vectors

@@ -125,15 +125,14 @@ def assemble_rows(
     """
     pad = pad or Padding()
     index = np.asarray(index)
-    arrays = encoded.arrays
     question_lengths = encoded.question_lengths[index].astype(np.int64)
     begin, context_lengths = windows(encoded, index, max_context)
     if not len(index) or min(question_lengths.min(), context_lengths.min()) < 1:
         raise ValueError("a batch needs at least one question, and every question and passage a token")
-    first = arrays["question_bounds"][encoded.rows[index]]
-    question = _gather(arrays["question_tokens"], first, question_lengths, pad.question)
-    first = arrays["context_bounds"][encoded.paragraph[index]] + begin
-    context = _gather(arrays["context_tokens"], first, context_lengths, pad.context)
+    n, m = round_up(int(question_lengths.max()), pad.question), round_up(int(context_lengths.max()), pad.context)
+    asked, read = token_rows(encoded, index, begin, context_lengths, n, m)
+    question = np.where(asked > 0, encoded.arrays["question_tokens"][asked - 1], 0)
+    context = np.where(read > 0, encoded.arrays["context_tokens"][read - 1], 0)
 
     # The distinct words, short ones first: the character LSTM walks neighbours together, to the end of the longest.
     used = np.zeros(len(lengths), dtype=bool)
@@ -166,20 +165,29 @@ def assemble_rows(
     )
 
 
+def token_rows(
+    encoded: Encoded, index: NDArray[Any], begin: NDArray[Any], lengths: NDArray[Any], n: int, m: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the tokens of some questions [B, n] and of their passages [B, m], in arrays whose row 0 is padding.
+
+    Of the passages, ``lengths`` tokens from token ``begin`` on. Row 0, padding, is after the end of every text.
+    """
+    first = encoded.arrays["question_bounds"][encoded.rows[index]]
+    question = _runs(first, encoded.question_lengths[index], n)
+    first = encoded.arrays["context_bounds"][encoded.paragraph[index]] + begin
+    return question, _runs(first, lengths, m)
+
+
+def _runs(first: NDArray[Any], lengths: NDArray[Any], width: int) -> NDArray[np.int64]:
+    steps = np.arange(width)
+    return np.where(steps < lengths[:, None], first[:, None] + steps + 1, 0)
+
+
 def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
     """The batch with its words themselves in place of their rows, for arrays and tensors alike."""
     words = table.take(given(batch.word_rows))
     characters = words.characters[:, : batch.word_characters]  # as wide as the longest of them needs
     return replace(batch, words=replace(words, characters=characters), word_rows=None)
-
-
-def _gather(tokens: NDArray[np.int32], first: Ints, lengths: Ints, multiple: int) -> NDArray[np.int32]:
-    """Runs of tokens as the rows of one table, 0 after their ends."""
-    steps = np.arange(round_up(int(lengths.max()), multiple))
-    inside = steps < lengths[:, None]
-    table = np.zeros(inside.shape, dtype=np.int32)
-    table[inside] = tokens[(first[:, None] + steps)[inside]]
-    return table
 
 
 def list_letters(lengths: NDArray[Any]) -> Ints:

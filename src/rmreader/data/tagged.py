@@ -40,24 +40,6 @@ def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None =
     return Tagged(arrays["context"], arrays["question"])
 
 
-def token_rows(
-    encoded: Encoded, index: NDArray[Any], begin: NDArray[Any], lengths: NDArray[Any], n: int, m: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows, in arrays such as ``Tagged``'s, of the tokens of some questions [B, n] and of their passages [B, m].
-
-    Of the passages, ``lengths`` tokens from token ``begin`` on. Row 0, padding, is after the end of every text.
-    """
-    first = encoded.arrays["question_bounds"][encoded.rows[index]]
-    question = _runs(first, encoded.question_lengths[index], n)
-    first = encoded.arrays["context_bounds"][encoded.paragraph[index]] + begin
-    return question, _runs(first, lengths, m)
-
-
-def _runs(first: NDArray[Any], lengths: NDArray[Any], width: int) -> NDArray[np.int64]:
-    steps = np.arange(width)
-    return np.where(steps < lengths[:, None], first[:, None] + steps + 1, 0)
-
-
 def _tag(encoded: Encoded, tagger: Tagger, part: str) -> NDArray[np.uint8]:
     tokens, bounds = encoded.arrays[f"{part}_tokens"], encoded.arrays[f"{part}_bounds"]
     vocabulary = ["", *encoded.vocabulary]

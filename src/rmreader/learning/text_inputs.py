@@ -16,8 +16,9 @@ from torch import Tensor
 
 from rmreader.config import Inputs
 from rmreader.data.batch import Batch, given
+from rmreader.data.batches import token_rows
 from rmreader.data.encoded import Encoded
-from rmreader.data.tagged import Tagged, tag_encoded, token_rows
+from rmreader.data.tagged import Tagged, tag_encoded
 from rmreader.errors import UserError
 from rmreader.learning.frozen_vectors import FrozenVectors, open_vectors
 from rmreader.model.contextual import ENCODER_FILES, FrozenEncoder, TunedEncoder, frozen_encoder, tuned_encoder
