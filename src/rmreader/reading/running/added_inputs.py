@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from rmreader.config import Inputs
@@ -83,8 +83,8 @@ class BertEncoder:
         if inputs.contextual_mode == "frozen" and fingerprint(source, self.pieces.window) != expected:
             raise UserError(f"{folder.path}: it was trained with another encoder than {inputs.contextual} is now.")
         bert = load_bert(folder, weights)
-        self._embeddings, self._model = bert.embeddings, bert_graph(bert, int8)  # of the weights no more is kept
-        self._sessions: dict[int, ort.InferenceSession] = {}
+        self._embeddings = bert.embeddings  # of the weights no more is kept
+        self._session = cache(partial(session, bert_graph(bert, int8)))  # by the number of threads
 
     def __call__(self, question: Sequence[str], context: Sequence[str], threads: int = 1) -> tuple[Floats, Floats]:
         """Contextual vectors of the words of both texts."""
@@ -102,13 +102,11 @@ class BertEncoder:
 
     def _read(self, pieces: NDArray[Any], types: NDArray[Any], mask: NDArray[np.bool_], threads: int) -> Floats:
         """[R, s] each -> [R·s, size]; every row is read without its padding, whose places hold nothing of meaning."""
-        if threads not in self._sessions:
-            self._sessions[threads] = session(self._model, threads)
-        words, segments, places = self._embeddings
+        run, (words, segments, places) = self._session(threads).run, self._embeddings
         out = np.zeros((*pieces.shape, words.shape[1]), np.float32)
         for row, length in enumerate(mask.sum(axis=1).tolist()):
             x = words[pieces[row, :length]] + segments[types[row, :length]] + places[:length]
-            out[row, :length] = self._sessions[threads].run(None, {"embeddings": x})[0]
+            out[row, :length] = run(None, {"embeddings": x})[0]
         return out.reshape(-1, out.shape[-1])
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import chain, islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
@@ -94,10 +94,10 @@ class OnnxEngine:
 
     def __init__(self, folder: Folder, precision: str, threads: int) -> None:
         self.folder, self.precision, self.threads = folder, precision, threads
-        self._pace, self._sessions = Pace(), dict[int, "ort.InferenceSession"]()
+        self._pace = Pace()
         from rmreader.reading.running import native
         from rmreader.reading.running.graph import reader_graph
-        from rmreader.reading.running.inputs import WordInputs
+        from rmreader.reading.running.inputs import WordInputs, session
 
         weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
         self.added: AddedInputs | None = None
@@ -108,7 +108,8 @@ class OnnxEngine:
 
                 self.added = AddedInputs(folder, weights, int8)
             self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
-            self._model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
+            model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
+            self._session = cache(partial(session, model))  # by the number of threads
 
     @cached_property
     def _explaining(self) -> ort.InferenceSession:
@@ -116,13 +117,6 @@ class OnnxEngine:
         from rmreader.reading.running.inputs import session
 
         return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
-
-    def _session(self, threads: int) -> ort.InferenceSession:
-        if threads not in self._sessions:
-            from rmreader.reading.running.inputs import session
-
-            self._sessions[threads] = session(self._model, threads)
-        return self._sessions[threads]
 
     def read(self, pair: Pair) -> Logits:
         """Read one question: a second thread takes half of the large products, where that is the faster way."""
