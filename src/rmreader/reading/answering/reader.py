@@ -185,9 +185,6 @@ class Reader:
 
     def _read(self, asked: Asked) -> Asked:
         """Read one question: alone as fast as can be, its portions side by side."""
-        if len(asked.portions) == 1:
-            asked.add(self.engine.read(asked.pair(asked.portions[0])))
-            return asked
         return next(read_all(self.engine, [asked], 32))
 
 
