@@ -15,19 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation over examples."""
-
-    mean: float
-    deviation: float
-    count: int
-
-
-def spread(values: ArrayLike) -> Spread:
-    """Mean and standard deviation of per-example values."""
+def spread(values: ArrayLike) -> tuple[float, float]:
+    """Mean and standard deviation of per-example values; 0 of none."""
     array = np.asarray(values, np.float64)
-    return Spread(float(array.mean()), float(array.std()), array.size) if array.size else Spread(0.0, 0.0, 0)
+    return (float(array.mean()), float(array.std())) if array.size else (0.0, 0.0)
 
 
 def log_attention(logits: Floats, axis: int = 0) -> NDArray[np.float64]:

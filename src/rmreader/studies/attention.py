@@ -43,8 +43,8 @@ def study_attention(
         for some in filter(None, (list(folders)[k::ensembles] for k in range(ensembles))):
             rows = {}
             for name, each in divergences([folders[name] for name in some], pairs, device).items():
-                over = spread(each.mean(axis=0))  # over questions, each the mean of its readers
-                rows[name] = {"mean": over.mean, "deviation": over.deviation, "readers": each.mean(axis=1).tolist()}
+                mean, deviation = spread(each.mean(axis=0))  # over questions, each the mean of its readers
+                rows[name] = {"mean": mean, "deviation": deviation, "readers": each.mean(axis=1).tolist()}
             labels = ["/".join([part for part in Path(name).parts if part != "best"][-2:]) for name in some]
             seeds = [folders[name].recipe.training.seed for name in some]
             about = {"row": kind, "readers": labels, "seeds": seeds, "commit": commit()}  # no place on this machine
