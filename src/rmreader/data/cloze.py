@@ -5,8 +5,6 @@ in *another* paragraph of the same article, which shares at least two more conte
 question cannot be answered by matching one sentence. Some are put beside the nearest paragraph without the answer.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zlib

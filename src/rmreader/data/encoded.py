@@ -1,13 +1,11 @@
 """Questions and passages as token ids, as views of arrays that may lie on disk."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +39,7 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def subset(self, indices: NDArray[Any] | Sequence[int]) -> Encoded:
+    def subset(self, indices: NDArray[Any] | Sequence[int]) -> Self:
         """The same data with these questions alone, in this order; a mask will do."""
         chosen = np.asarray(indices)
         return dataclasses.replace(self, rows=self.rows[chosen if len(chosen) else slice(0)])

@@ -1,7 +1,5 @@
 """Named arrays in a folder: written whole or not at all, checked when opened, memory-mapped."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rows of files that are no SQuAD: JSON Lines, CSV, TSV and Parquet, plain or packed, streamed; a bad row is named."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -10,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from rmreader.errors import UserError, explained, shown
 from rmreader.files import open_bytes
@@ -70,7 +68,7 @@ class Source:
         return str(self.path)
 
     @classmethod
-    def of(cls, path: Path, kind: str = "") -> Source:
+    def of(cls, path: Path, kind: str = "") -> Self:
         """The source that ``path`` names, ``-`` for standard input; refused where it cannot be one."""
         kind = kind_of(path, kind)
         if str(path) == "-":

@@ -1,23 +1,18 @@
 """Where a reader is right: the F1 of every question in a byte, and the groups that questions fall into."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.data.squad import Dataset
 from rmreader.scoring.squad import score_question, twins
 from rmreader.text.tokens import tokenize
-
-if TYPE_CHECKING:
-    from rmreader.data.squad import Dataset
 
 TYPES = ("how many", "how much", "how long", "how", "who", "whom", "whose", "when", "where", "why", "which", "what")
 _TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")

@@ -1,8 +1,6 @@
 """The official scores: SQuAD 1.1's exact match and F1, SQuAD 2.0's with questions that have no answer, and those of
 AddSent and AddOneSent (Jia & Liang, 2017), each by the rule of its authors' script."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

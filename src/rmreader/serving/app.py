@@ -1,16 +1,16 @@
 """The HTTP API: what is at which address."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmreader.errors import UserError
+from rmreader.reading.answering.answers import Answers
+from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files.written import doubt_of
 from rmreader.serving import wire
 from rmreader.serving.batcher import Batcher
@@ -19,11 +19,7 @@ from rmreader.serving.meters import Meters
 from rmreader.serving.settings import Settings
 from rmreader.serving.shelf import Documents
 from rmreader.serving.wire import Refused, Response, invalid, pack, parse, refuse, reply, spell
-
-if TYPE_CHECKING:
-    from rmreader.reading.answering.answers import Answers
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.shelf.shelf import Shelf
+from rmreader.shelf.shelf import Shelf
 
 TYPES = {
     "html": "text/html; charset=utf-8",

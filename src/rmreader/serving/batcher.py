@@ -10,8 +10,6 @@ one client take turns among themselves, and whoever comes meanwhile is in the ne
 is dropped, between two slices too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math
@@ -22,15 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmreader.reading.answering.answers import Answers, Explanation
+from rmreader.reading.answering.reader import Reader
 from rmreader.serving.cost import weigh, weigh_attention, window_cost
 from rmreader.serving.settings import Settings
 from rmreader.serving.wire import Refused
-
-if TYPE_CHECKING:
-    from rmreader.reading.answering.reader import Reader
 
 RESERVE = 0.5  # share of the deadline that may be promised to what waits: the pace can change meanwhile
 PRIOR, LATELY = 4_000.0, 20_000.0  # tokens: of a reader not yet seen at work, and how far back pace is judged

@@ -1,21 +1,16 @@
 """A connection under a clock: uvicorn alone waits for ever for the head of a request, and for an answer to be taken,
 keeps a head of any size and any number of requests, and loses the body of a request that offers HTTP/2."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from rmreader.serving.gate import HEADERS
+from rmreader.serving.gate import HEADERS, Gate
 from rmreader.serving.logs import event
 from rmreader.serving.wire import refuse
-
-if TYPE_CHECKING:
-    from rmreader.serving.gate import Gate
 
 HEAD = 65_536  # bytes of request line and headers: clients and proxies themselves keep to 8 or 16 KiB
 PIPELINED = 8  # requests of one connection that may wait for the answer to the one before

@@ -1,21 +1,17 @@
 """The shapes of requests and responses, and how they are read and written."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError, model_validator
 from pydantic_core import from_json
 
 from rmreader.reading.answering.answers import Explanation, spans_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Text = Annotated[StrictStr, Field(min_length=1)]
 Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]

@@ -1,13 +1,11 @@
 """Words to rows: everything that word vectors and the character vocabulary know about a word, as arrays."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +45,7 @@ class Lexicon:
         self._point_ids = (order + _FIRST_CHARACTER).astype(np.int32)
 
     @classmethod
-    def build(cls, words: Iterable[str] | Mapping[str, int], inputs: Inputs, also: Iterable[str] = ()) -> Lexicon:
+    def build(cls, words: Iterable[str] | Mapping[str, int], inputs: Inputs, also: Iterable[str] = ()) -> Self:
         """A lexicon of the training words, given as they come or with counts.
 
         A GloVe file is read for these words and for the words in ``also`` (say, of dev), which get its vector where
@@ -117,7 +115,7 @@ class Lexicon:
         write_whole(folder / "lexicon.json", json.dumps(tree).encode() + b"\n")
 
     @classmethod
-    def load(cls, folder: Path) -> Lexicon:
+    def load(cls, folder: Path) -> Self:
         """Read what ``save`` wrote, checking that the vectors are the ones it was saved with."""
         path = folder / "lexicon.json"
         wrong = OSError, ValueError, KeyError, TypeError, OverflowError

@@ -5,15 +5,13 @@ A subword table is one safetensors file: ``vectors`` int8 [P, dim], ``scale`` fl
 ``pieces`` (the piece strings as UTF-8, joined by newlines). ``scripts/build_vectors.py`` makes one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +51,7 @@ class SubwordTable:
         self._cache: dict[str, tuple[int, ...]] = {}
 
     @classmethod
-    def load(cls, source: str | Path) -> SubwordTable:
+    def load(cls, source: str | Path) -> Self:
         """Open a shipped table by name, or any table by path."""
         path = table_path(source)
         wrong = OSError, ValueError, KeyError, IndexError
@@ -186,7 +184,7 @@ class WordVectors:
         self.dim = int(vectors.shape[1])
 
     @classmethod
-    def load(cls, path: Path, words: Collection[str]) -> WordVectors:
+    def load(cls, path: Path, words: Collection[str]) -> Self:
         """Open the file that ``to_bytes`` made, memory-mapped."""
         vectors = map_safetensors(path)["vectors"]
         if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != len(words):

@@ -3,13 +3,11 @@
 A word's vector is that of its first piece, in the window that shows most text on both its sides: nothing is cut off.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +71,7 @@ class _Window:
     begin: int
     end: int
 
-    def split(self, room: int) -> list[_Window]:
+    def split(self, room: int) -> list[Self]:
         """The whole text in windows of at most ``room`` pieces."""
         return [replace(self, begin=begin, end=end) for begin, end in windows(self.counts, room)]
 

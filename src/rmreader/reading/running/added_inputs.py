@@ -1,8 +1,6 @@
 """Tags and contextual vectors of one question and its passage, without torch: a BERT encoder is an ONNX graph that
 reads one sequence, nothing padded, from its embeddings to the mix of all its layers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -27,6 +25,22 @@ from rmreader.text.vectors import map_safetensors
 from rmreader.text.windows import Layout, lay_out
 
 ENCODER_WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Bert:
+    """An encoder's weights, by the names in its own files, and how they are used."""
+
+    weights: Weights
+    heads: int
+    epsilon: float
+    mix: NDArray[np.float32]  # the share of every layer, that of the embeddings first
+    half: bool  # layers are rounded to 16 bits before they are mixed, as the cache of frozen vectors has them
+
+    @property
+    def embeddings(self) -> list[NDArray[np.float32]]:
+        """Of pieces, of segments, of places: a piece begins as the sum of its three."""
+        return [self.weights[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "token_type", "position")]
 
 
 def why_torch(folder: Folder) -> str | None:
@@ -137,22 +151,6 @@ def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
     if why := misfit({name: stored[name] for name in expected if name in stored}, expected):
         raise UserError(f"{path}: not what its config.json says ({why}); fetch the encoder again.")
     return {name: stored[name].astype(np.float32) for name in expected}
-
-
-@dataclass(frozen=True)
-class Bert:
-    """An encoder's weights, by the names in its own files, and how they are used."""
-
-    weights: Weights
-    heads: int
-    epsilon: float
-    mix: NDArray[np.float32]  # the share of every layer, that of the embeddings first
-    half: bool  # layers are rounded to 16 bits before they are mixed, as the cache of frozen vectors has them
-
-    @property
-    def embeddings(self) -> list[NDArray[np.float32]]:
-        """Of pieces, of segments, of places: a piece begins as the sum of its three."""
-        return [self.weights[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "token_type", "position")]
 
 
 def bert_graph(bert: Bert, int8: bool = False) -> bytes:
