@@ -23,6 +23,20 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
          "--disable-sync", "--no-first-run"]  # fmt: skip
 
 
+TOGETHER = ("chromium", "rl", "ablation", "tuned")
+"""Fixtures that cost more than the tests that use them: one worker has all of these (`--dist loadgroup`)."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    for item in items:
+        for name in TOGETHER:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with SQuAD and its companions: ``RMREADER_DATA``, or ``shared/data`` beside the checkout."""
@@ -50,6 +64,15 @@ def still_there() -> Callable[[Sequence[psutil.Process]], list[psutil.Process]]:
         return left
 
     return wait
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[None]:
+    """Processes that the module's tests start have torch loaded already: see ``support.warm``."""
+    from support.warm import warm
+
+    with warm():
+        yield
 
 
 @pytest.fixture(scope="session")

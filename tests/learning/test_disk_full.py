@@ -15,6 +15,8 @@ from safetensors.numpy import load_file
 
 from rmreader.config import save_recipe
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:

@@ -22,6 +22,8 @@ from rmreader.learning.log import read_log
 from rmreader.learning.outfolder import alone
 from rmreader.learning.trainer import TrainResult, train
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.fixture
 def go(tiny: Any, tmp_path: Path) -> Any:

@@ -21,6 +21,8 @@ from rmreader.kernels.products import SHARE, ShareError, wrong_product
 from rmreader.learning.members import Member, Outcome, seeds, train_members, variants
 from rmreader.learning.trainer import train
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.fixture
 def run_members(tiny: Any, tmp_path: Path) -> Any:

@@ -22,6 +22,8 @@ from rmreader.errors import UserError
 from rmreader.learning.parallel import World
 from rmreader.learning.trainer import Run
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 ROOT = Path(__file__).parents[2]
 STEPS = int(os.environ.get("RMREADER_STEPS", "9"))  # of the comparison with one process; 200 were run for the log
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]

@@ -24,6 +24,8 @@ from rmreader.learning.outfolder import Stop
 from rmreader.learning.setup import prepare
 from rmreader.learning.trainer import Run
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 START, END = torch.tensor([1, -1, -1, 0, -1, 2]), torch.tensor([2, -1, -1, 0, -1, 2])
 GROUP = torch.tensor([7, 7, 3, 4, 7, 3])
 WIDTHS = [4, 3, 4, 2, 4, 4]  # true words; the rest is padding

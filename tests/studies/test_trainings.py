@@ -28,6 +28,8 @@ from rmreader.studies.paper import choose
 from rmreader.studies.report import WORDS
 from rmreader.studies.scores import study_scores
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 FAST = ("training.epochs=1", "training.evaluate_every=0.5")
 
 
