@@ -11,6 +11,7 @@ then how it ended.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -93,6 +94,7 @@ def run(folder: str, out: str, *rest: str) -> None:
 
 
 def serve() -> None:
+    importlib.import_module("torch._dynamo")  # which every optimizer imports
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
