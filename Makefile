@@ -10,11 +10,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C := $(wildcard src/rmreader/reading/running/c/*.[ch])
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Python compiles what it imports and keeps it; compiling all that is installed takes longer than installing it.
+unexport PYTHONDONTWRITEBYTECODE
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 QUICK := $(addprefix tests/,text scoring data reading test_config.py test_house.py) \
 	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
-.PHONY: demo test quick coverage plugs lint wheel clean
+.PHONY: demo test quick coverage plugs lint style types collect wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -24,8 +26,9 @@ demo: $(VENV)/.installed
 		"How many visitors climb the steps every year?" \
 		"Who paid for the museum?"
 
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3
+test: style
+	@$(MAKE) --no-print-directory --jobs 2 types collect
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadgroup
 
 quick: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not data and not browser" $(OPTIONS) $(QUICK)
@@ -36,11 +39,18 @@ coverage: $(VENV)/.installed-dev
 plugs: $(VENV)/.installed-dev
 	.ci/plugs
 
-lint: $(VENV)/.installed-dev
+lint: style types
+
+style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+collect: $(VENV)/.installed-dev  # which compiles the tests and all that they import, once for all workers
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 wheel:  # for this machine; what auditwheel says of it is the tag it may be published under
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
