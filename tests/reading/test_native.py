@@ -378,6 +378,7 @@ def test_it_is_left_out_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "RMREADER_NATIVE" in (native.why_not() or "")
 
 
+@pytest.mark.slow
 def test_every_compiler_and_processor_gives_the_same_bits(tmp_path: Path) -> None:
     """Of what is here: gcc and clang for this processor, in every kind; and ARM's, emulated."""
     sources = [Path(native.__file__).parent / "c", Path(__file__).with_name("same_bits.c")]
