@@ -23,18 +23,24 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
          "--disable-sync", "--no-first-run"]  # fmt: skip
 
 
-TOGETHER = ("chromium", "rl", "ablation", "tuned")
-"""Fixtures that cost more than the tests that use them: one worker has all of these (`--dist loadgroup`)."""
+TOGETHER = ("tests/learning/test_tune.py", "tests/serving/test_page", "tests/studies/test_trainings.py")
+"""Files with fixtures that cost more than the tests that use them: all tests of one are run by one worker."""
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first, so that no worker is left alone with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-    for item in items:
-        for name in TOGETHER:
-            if name in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")
