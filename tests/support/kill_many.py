@@ -114,7 +114,8 @@ def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_w
         while sum(count for hit, count in hits.items() if not in_write or hit.startswith("writing")) < kills:
             out = folder / f"{name}-{finished}"
             runs.start(out, settings, slow=in_write)
-            time.sleep(generator.uniform(0, seconds))
+            left = seconds * (1 - step(out) / step(whole))  # else it ends before it is killed again
+            time.sleep(generator.uniform(0, left))
             if in_write:
                 while runs.alive() and not any(out.glob("*.new")):
                     time.sleep(0.001)
@@ -134,11 +135,15 @@ def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_w
 def place(out: Path) -> str:
     """Where in its life a killed run stood."""
     half = sorted(path.name for path in out.glob("*.new"))
+    return f"{'writing ' + half[0] if half else 'between writes'} after step {step(out)}"
+
+
+def step(out: Path) -> int:
+    """That of a run's last checkpoint."""
     try:
-        step = json.loads((out / "last" / "state.json").read_text())["step"]
+        return int(json.loads((out / "last" / "state.json").read_text())["step"])
     except FileNotFoundError:
-        step = 0
-    return f"{'writing ' + half[0] if half else 'between writes'} after step {step}"
+        return 0
 
 
 def data_folder(parent: Path) -> Path:
