@@ -163,7 +163,11 @@ def damage(folder: Path, manifest: str) -> str | None:
             continue
         if not os.path.isfile(path):
             return f"{name}: missing"
-        if file_sha256(Path(path)) != checksum:
+        try:
+            right = file_sha256(Path(path)) == checksum
+        except FileNotFoundError:  # just now: another process replaces the folder
+            return f"{name}: missing"
+        if not right:
             return f"{name}: damaged (its checksum is not the one in {manifest})"
     return None
 
