@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.console import one_line
 from rmreader.reading.answering.reader import Reader
 
 RUN = CliRunner()
@@ -147,10 +148,10 @@ def test_in_a_pipe_the_answer_is_marked_in_its_sentence(trained: Any, passage: s
     done = RUN.invoke(app, ["ask", "-m", trained.model, "-p", passage, "Who?"])
     question, answer = done.stdout.splitlines()
     assert question == "Who?"
-    assert answer.startswith(f"  {best.text}  ({best.confidence:.0%})")
+    assert answer.startswith(f"  {one_line(best.text)}  ({best.confidence:.0%})")
     marked = answer.split(")   ", 1)[1]
     assert marked.replace("[", "").replace("]", "") == " ".join(best.sentence.split())
-    assert f"[{best.text}]" in marked
+    assert f"[{one_line(best.text)}]" in marked
 
 
 def test_below_the_wanted_confidence_there_is_no_answer(trained: Any, passage: str) -> None:
@@ -171,7 +172,7 @@ def test_on_a_terminal_the_answer_is_coloured(trained: Any, passage: str) -> Non
     shown = os.read(master, 1 << 16).decode()
     os.close(master)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert f"\x1b[30;42m{best.text}\x1b[0m" in shown  # black on green, inside its sentence
+    assert f"\x1b[30;42m{one_line(best.text)}\x1b[0m" in shown  # black on green, inside its sentence
 
 
 @pytest.mark.parametrize("model", ["no-such-reader", "."])
