@@ -15,7 +15,7 @@ from rmreader.errors import UserError
 from rmreader.learning.readerfolder import make_network, write_reader
 from rmreader.reading.answering.answers import Row
 from rmreader.reading.answering.calibrate import calibrate, fit, held_out, questions_of
-from rmreader.reading.answering.decode import best_spans, overlaps, span_scores, with_words
+from rmreader.reading.answering.decode import best_spans, overlaps, span_scores
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.running.engines import Logits
 from rmreader.text.lexicon import Lexicon
@@ -63,7 +63,7 @@ def test_a_confidence_is_the_overlap_to_expect_over_all_spans(reader: Reader) ->
     assert asked.spans is not None
     assert asked.confidence is not None
     words = tokenize(passage).words
-    (start,), (end,), _ = best_spans(with_words(asked.spans, words), 1)
+    (start,), (end,), _ = best_spans(asked.spans, 1)
     real = np.isfinite(asked.spans)
     scores, shares = asked.spans[real], overlaps(words, asked.spans.shape, start, end)[real]
     assert shares.max() == 1.0  # of the answer with itself

@@ -16,7 +16,6 @@ from rmreader.readers.folder import open_folder
 from rmreader.reading.answering.reader import Reader
 from rmreader.reading.files import export
 from rmreader.reading.files.export import export_onnx, shrink
-from rmreader.scoring.squad import normalize
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 
@@ -55,9 +54,8 @@ def test_the_file_alone_gives_what_the_reader_gives(folder: Path, tmp_path: Path
     assert found.keys() == {"log_p1", "log_p2", "E1", "B1", "E2", "B2"}
     assert np.exp(found["log_p1"]).sum() == pytest.approx(1, abs=1e-5)
     (answer,) = Reader.load(folder).ask(QUESTION, PASSAGE)
-    spans = [(i, j) for i in range(len(passage)) for j in range(i, min(len(passage), i + 15))]
-    worded = [(i, j) for i, j in spans if normalize(" ".join(passage[i : j + 1]))]  # others are no answers
-    best = max(found["log_p1"][i] + found["log_p2"][j] for i, j in worded)
+    m = len(passage)
+    best = max(found["log_p1"][i] + found["log_p2"][j] for i in range(m) for j in range(i, min(m, i + 15)))
     assert answer.score == pytest.approx(float(best), abs=1e-4)
     assert [path.name for path in out.parent.iterdir()] == ["reader.onnx"]
 

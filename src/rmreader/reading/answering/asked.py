@@ -211,7 +211,7 @@ class Asked:
         nothing to read."""
         if self.spans is None:
             return None
-        (start,), (end,), _ = best_spans(with_words(self.spans, self._words), 1)
+        (start,), (end,), _ = best_spans(self.spans, 1)
         return self._sure(self.spans, int(start), int(end))
 
     def _sure(self, spans: NDArray[np.float64], start: int, end: int) -> Callable[[float], float]:

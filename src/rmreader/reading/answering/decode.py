@@ -25,9 +25,10 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
 
 
 def with_words(scores: NDArray[np.float64], words: Sequence[str]) -> NDArray[np.float64]:
-    """The scores, -inf where a span has no word that counts, as "the" or ")"; all of them where no span has one."""
+    """The scores, -inf where a span has no word that counts, as "the" or ")"; but the best one stays."""
     found = np.where(_within([word != "" for word in scored_words(words)], scores.shape) > 0, scores, -np.inf)
-    return found if np.isfinite(found).any() else scores
+    found.flat[scores.argmax()] = scores.max()
+    return np.asarray(found)
 
 
 def overlaps(words: Sequence[str], shape: tuple[int, ...], start: int, end: int) -> NDArray[np.float64]:
