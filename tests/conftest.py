@@ -42,8 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first, so that no worker is left alone with one at the end. Those with a browser come last: after
     them its driver's event loop stays in the worker, where no other can run."""
-    driven = [item for item in items if "chromium" in getattr(item, "fixturenames", ())]
-    items.sort(key=lambda item: (item in driven, item.get_closest_marker("slow") is None))
+    items.sort(key=lambda item: ("chromium" in getattr(item, "fixturenames", ()), not item.get_closest_marker("slow")))
 
 
 @pytest.fixture(scope="session")
