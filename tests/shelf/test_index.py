@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -219,16 +220,17 @@ def written(path: Path) -> int:
 
 
 def test_interrupted_it_says_so_in_a_word(library: Path, tmp_path: Path) -> None:
-    for number in range(200, 4000):  # so many that it is still at work when it is seen to be
+    for number in range(200, 1000):
         shutil.copyfile(library / f"ship-{number % 200}.txt", library / f"ship-{number}.txt")
     command = [sys.executable, "-m", "rmreader", "index", str(library), "--out", str(tmp_path / "i"), "--workers", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # whatever the tests themselves were started with
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard)
     while written(tmp_path / "i") < 1 and process.poll() is None:
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
     assert process.communicate(timeout=60)[1] == "interrupted\n"
     assert process.returncode == 130
-    assert 0 < SqliteIndex(tmp_path / "i").size() < 4000
+    assert 0 < SqliteIndex(tmp_path / "i").size() < 1000
 
 
 @pytest.mark.slow

@@ -219,7 +219,6 @@ class Asked:
 
     @property
     def _words(self) -> list[str]:
-        """What was read last."""
         return [self.passage_tokens.words[place] for place in self.places]
 
 
