@@ -122,7 +122,7 @@ MISTAKES = [
     Mistake("scoring/calibration.py", "np.ceil(confidence * bins).astype(int) - 1", "np.floor(confidence * bins).astype(int)", CALIBRATION),
     # reading
     Mistake("reading/answering/decode.py", "np.arange(1, shape[1] + 1)", "np.arange(shape[1])", READ_SPANS),
-    Mistake("reading/answering/asked.py", "different_spans(with_words(self.spans, self._words), top)", "different_spans(self.spans, top)", READER),
+    Mistake("reading/answering/asked.py", "with_words(self.spans, self._words) if top > 1 else self.spans", "self.spans", READER),
     Mistake("reading/answering/decode.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
     Mistake("reading/answering/asked.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
     Mistake("reading/answering/asked.py", "weight = log_sum(logits.start) + log_sum(logits.end)", "weight = log_sum(logits.start)", READER),

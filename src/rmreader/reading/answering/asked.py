@@ -197,7 +197,7 @@ class Asked:
             answers.none = self.decision.chance(self.log_odds)
             answers.absent = answers.none > self.decision.threshold
         passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
-        best = different_spans(with_words(self.spans, self._words), top)
+        best = different_spans(with_words(self.spans, self._words) if top > 1 else self.spans, top)
         for start, end, score in zip(*(part.tolist() for part in best), strict=True):
             confidence = min(confidence, self._sure(self.spans, start, end)(self.temperature))
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
