@@ -17,7 +17,7 @@ from rmreader.kernels.lstm import bilstm
 
 pytestmark = pytest.mark.filterwarnings("ignore:RNN module weights")  # from the reference, on a GPU
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-TOLERANCE = {"fp32": 1e-5, "bf16": 1e-2}
+TOLERANCE = {"fp32": 1e-5, "bf16": 2e-2}  # a lone number may be off by a few roundings, of 0.4 % each
 FEW = settings(max_examples=40 if DEVICE == "cuda" else 8, deadline=None, derandomize=True)
 
 

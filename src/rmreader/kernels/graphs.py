@@ -49,17 +49,19 @@ class Graphed:
     def _capture(self, batch: Batch[Tensor]) -> _Captured | None:
         """The step on batches of this shape as a graph, with everything it changes as it was before."""
         before = [tensor.detach().clone() for tensor in self.state()]
-        random = torch.cuda.get_rng_state()
+        random = torch.cuda.default_generators[torch.cuda.current_device()]
+        numbers, whole = random.get_state(), random.clone_state()
         try:
             captured = _Captured(self.step, batch, self._pool)
         except RuntimeError as error:
             self.failed = True
+            random.graphsafe_set_state(whole)  # it still waits for the graph that did not come
             reason = str(error).partition("\n")[0]
             say(f"this step cannot be captured as a graph and runs without one, more slowly: {reason}")
             return None
         finally:
             torch.cuda.synchronize()
-            torch.cuda.set_rng_state(random)
+            random.set_state(numbers)
             with torch.no_grad():
                 now = self.state()
                 torch._foreach_copy_(list(now[: len(before)]), before)
