@@ -5,19 +5,18 @@ about other prose, and a trained reader answers: only questions that it answers 
 
     python scripts/make_questions.py train minilm train-v1.1.json --out generator
     python scripts/make_questions.py ask generator wiki-*.txt.bz2 --out made.json.gz
-    python scripts/make_questions.py check made.json.gz --reader base --out kept.json.gz
-    rmreader data negatives kept.json.gz -o more.json.gz --hurried 0.4
-    python scripts/make_questions.py join train.json.gz more.json.gz --out all.json
+    python scripts/sift_questions.py check made.json.gz --reader base --out kept.json.gz
+    rmreader data negatives kept.json.gz -o more.json.gz --near 0.25 --far 0.08 --hurried 0.4
+    python scripts/sift_questions.py join train.json.gz more.json.gz --out all.json.gz
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -28,17 +27,15 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
+from spelling import spelled, usual_spellings
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from rmreader.data.cloze import read_articles, read_lines
-from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Paragraph, Question, Reference, read_squad, write_squad
-from rmreader.learning.teacher import distributions
-from rmreader.model.spans import top_spans
-from rmreader.readers.folder import find
 from rmreader.text.pieces import encoder_folder
 
+_usual: dict[str, str] = {}  # of every process that writes questions
 CLS, SEP = 101, 102  # of BERT's uncased vocabulary, which MiniLM has
 LONGEST, ASKED = 254, 32  # pieces of a passage, and of a question with its end
 SPAN = 24  # pieces of an answer, at most
@@ -217,7 +214,7 @@ def train(args: argparse.Namespace) -> None:
         if done >= 1:
             break
         for group in optimizer.param_groups:
-            group["lr"] = args.rate * min(1.0, (step + 1) / 200) * (1 - done)
+            group["lr"] = args.rate * min(1.0, (step + 1) / min(200, 1 + steps // 10)) * (1 - done)
         index = next(some)
         wide = min(passages.shape[1], -(-int(lengths[index].max()) // 32) * 32)
         at = torch.from_numpy(index).to(device)
@@ -344,23 +341,8 @@ def drawn(scores: Tensor, chance: float) -> Tensor:
     return order.gather(1, torch.multinomial(odds, 1)).squeeze(1)
 
 
-_WORD = re.compile(r"\w+")
-_START = re.compile(r"(?:^|[.!?:;]\W+|\n\W*|[\"“(]\W*)\Z")
-_usual: dict[str, str] = {}
-
-
 def _know(usual: dict[str, str]) -> None:
     _usual.update(usual)
-
-
-def usual_spellings(texts: Any) -> dict[str, str]:
-    """How each word is mostly spelled inside sentences, by its lower case."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for text in texts:
-        for match in _WORD.finditer(text):
-            if match.start() and not _START.search(text, max(0, match.start() - 6), match.start()):
-                counts[match[0].lower()][match[0]] += 1
-    return {word: spelled.most_common(1)[0][0] for word, spelled in counts.items()}
 
 
 def _written(job: tuple[str, list[tuple[int, int]], list[str], int, int, list[str]]) -> tuple[str, Reference] | None:
@@ -375,103 +357,6 @@ def _written(job: tuple[str, list[tuple[int, int]], list[str], int, int, list[st
     if not answer.strip() or f" {' '.join(passage[begin : end + 1])} " in f" {' '.join(pieces)} ":
         return None
     return spelled(pieces, passage, offsets, context, _usual), Reference(answer, offsets[begin][0])
-
-
-def spelled(
-    pieces: list[str], passage: list[str], offsets: list[tuple[int, int]], context: str, usual: dict[str, str]
-) -> str:
-    """A question as it would be typed: runs of words that are in the passage as there, others as they usually are."""
-    asked, there = _words(pieces), _words(passage)
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for number, (word, _, _) in enumerate(there):
-        places[word].append(number)
-    text, k = "", 0
-    while k < len(asked):
-        word, length, at = asked[k][0], 0, -1
-        for place in places.get(word, ()):
-            run = 1
-            while k + run < len(asked) and place + run < len(there) and asked[k + run][0] == there[place + run][0]:
-                run += 1
-            if run > length or (run == length and _starts(context, offsets[there[at][1]][0])):
-                length, at = run, place
-        if at < 0:
-            chunk, length = usual.get(word, word), 1
-        else:
-            begin, end = offsets[there[at][1]][0], offsets[there[at + length - 1][2]][1]
-            chunk = context[begin:end]
-            if length == 1 or _starts(context, begin):
-                own = offsets[there[at][2]][1] - begin
-                chunk = usual.get(word, chunk[:own]) + chunk[own:]
-        text += chunk if not text or _tight(text, chunk) else f" {chunk}"
-        k += length
-    return text[:1].upper() + text[1:]
-
-
-def _words(pieces: list[str]) -> list[tuple[str, int, int]]:
-    """Words of pieces, with their first and last piece."""
-    words: list[tuple[str, int, int]] = []
-    for number, piece in enumerate(pieces):
-        if piece.startswith("##") and words:
-            words[-1] = words[-1][0] + piece[2:], words[-1][1], number
-        else:
-            words.append((piece, number, number))
-    return words
-
-
-def _starts(context: str, at: int) -> bool:
-    return _START.search(context, max(0, at - 6), at) is not None or at == 0
-
-
-def _tight(text: str, chunk: str) -> bool:
-    """Whether no space belongs between the two."""
-    if chunk[0] in ",.?!;:)]%'’-–/" or text[-1] in "([$£€#-–/" or text[-1] == "’":
-        return True
-    if text[-1] == "'":
-        return chunk in {"s", "t", "re", "ve", "ll", "d", "m"} or text.endswith(" '")
-    if text[-1] == '"':
-        return text.count('"') % 2 == 1
-    if chunk[0] == '"':
-        return text.count('"') % 2 == 1
-    return False
-
-
-def check(args: argparse.Namespace) -> None:
-    """Keep what a reader answers with the words that were asked for, with its bounds of the answer."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    encoded, dataset = encode_file(args.made, args.cache), read_squad(args.made)
-    said = distributions(find(args.reader), encoded, 400, device)
-    bounds, kept = said["bounds"], dict[str, Reference]()
-    for low in range(0, len(encoded), 256):
-        rows = np.arange(low, min(len(encoded), low + 256))
-        lengths = bounds[rows + 1] - bounds[rows]
-        inside = np.arange(int(lengths.max())) < lengths[:, None]
-        log_p = np.full((2, *inside.shape), -1e4, np.float32)
-        log_p[0][inside], log_p[1][inside] = (said[k][bounds[low] : bounds[rows[-1] + 1]] for k in ("start", "end"))
-        first, last, _ = top_spans(*torch.from_numpy(log_p), torch.from_numpy(lengths), 15, 1)
-        for i, begin, end in zip(rows.tolist(), first[:, 0].tolist(), last[:, 0].tolist(), strict=True):
-            if encoded.start[i] < 0 or (said["no_answer"][i] > 0 if "no_answer" in said else False):
-                continue
-            both = min(end, encoded.end[i]) - max(begin, encoded.start[i]) + 1
-            if 2 * both / (end - begin + 1 + encoded.end[i] - encoded.start[i] + 1) >= args.agree:
-                starts, ends = encoded.spans(i)
-                text = encoded.passage(i)[starts[begin] : ends[end]]
-                kept[encoded.ids[i]] = Reference(text, int(starts[begin]))
-    articles = []
-    for article in dataset.articles:
-        paragraphs = [
-            Paragraph(p.context, tuple(Question(q.id, q.text, (kept[q.id],)) for q in p.questions if q.id in kept))
-            for p in article.paragraphs
-        ]
-        articles.append(Article(article.title, tuple(p for p in paragraphs if p.questions)))
-    write_squad([article for article in articles if article.paragraphs], args.out)
-    print(f"{args.out}: {len(kept)} of {len(encoded)} questions", flush=True)
-
-
-def join(args: argparse.Namespace) -> None:
-    """Several files as one."""
-    datasets = [read_squad(path) for path in args.files]
-    write_squad([article for dataset in datasets for article in dataset.articles], args.out)
-    print(f"{args.out}: {sum(1 for dataset in datasets for _ in dataset.questions())} questions", flush=True)
 
 
 def main() -> None:
@@ -502,17 +387,6 @@ def main() -> None:
     second.add_argument("--workers", type=int, default=1)
     second.add_argument("--seed", type=int, default=1)
     second.set_defaults(run=ask)
-    third = commands.add_parser("check", help="keep the questions that a reader answers as meant")
-    third.add_argument("made", type=Path)
-    third.add_argument("--reader", default="base")
-    third.add_argument("--agree", type=float, default=0.6, help="F1 of its words with those asked for, at least")
-    third.add_argument("--cache", type=Path, default=None)
-    third.add_argument("--out", type=Path, required=True)
-    third.set_defaults(run=check)
-    fourth = commands.add_parser("join", help="several files as one")
-    fourth.add_argument("files", nargs="+", type=Path)
-    fourth.add_argument("--out", type=Path, required=True)
-    fourth.set_defaults(run=join)
     args = parser.parse_args()
     args.run(args)
 
