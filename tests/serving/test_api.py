@@ -134,7 +134,7 @@ def test_every_sample_of_the_page_is_answered_rightly(server: Any) -> None:
         "Why do dry fingers not work?": "without water the skin slides smoothly and gives no regular pushes",
         "How many bowls were fitted onto the spindle?": "thirty-seven",
         "Which glass sings at a lower pitch?": "A thin glass",
-        "What was the score?": "3–1",
+        "Where was the final played?": "Ashgrove",
         "Who were the Valley League champions?": "Elmstead Town",
         "Who coached the losing side?": "Per Lind",
         "How many people watched?": "21,400",
