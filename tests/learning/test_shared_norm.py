@@ -92,7 +92,7 @@ def test_no_answer_is_decided_for_each_paragraph_alone() -> None:
 def negatives(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny data, its questions asked once more of paragraphs that do not answer them, by the command itself."""
     path = tmp_path_factory.mktemp("negatives") / "train.json"
-    words = ["data", "negatives", str(tiny.folder / "train.json"), "--out", str(path), "--near", "1", "--far", "0.5"]
+    words = ["data", "negatives", str(tiny.folder / "train.json"), "--out", str(path), "--near", "0", "--far", "0.5"]
     subprocess.run([sys.executable, "-m", "rmreader", *words], check=True, capture_output=True)
     return path
 

@@ -32,11 +32,14 @@ THINGS = ["a red clock", "the first engine", "three maps", "an old theory", "a b
 
 
 def write_data(folder: Path, articles: int = 6) -> None:
-    """Train and dev files of small invented articles, and vectors for most of their words."""
+    """Train and dev files of small invented articles, and vectors for most of their words.
+
+    The passages are short: most of what a step costs is done word by word.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     generator = random.Random(7)
     for name, count in (("train.json", articles), ("dev.json", 2)):
-        data = [{"title": f"{name} {k}", "paragraphs": [_paragraph(generator, f"{name}-{k}")]} for k in range(count)]
+        data = [{"title": f"{name} {k}", "paragraphs": _paragraphs(generator, f"{name}-{k}")} for k in range(count)]
         (folder / name).write_text(json.dumps({"version": "1.1", "data": data}), encoding="utf-8")
     common = ("a", "the", "in", "made", "was", "it", "where", "who", "what", ".", "?", "first", "red")
     words = sorted({*PEOPLE[1:], *PLACES[1:], *common})
@@ -44,9 +47,14 @@ def write_data(folder: Path, articles: int = 6) -> None:
     (folder / "vectors.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _paragraph(generator: random.Random, name: str) -> dict[str, Any]:
+def _paragraphs(generator: random.Random, name: str) -> list[dict[str, Any]]:
+    """One of three sentences and one of two, with two questions about each."""
+    return [_paragraph(generator, name, numbers) for numbers in (range(3), range(3, 5))]
+
+
+def _paragraph(generator: random.Random, name: str, numbers: range) -> dict[str, Any]:
     context, questions = "", []
-    for k in range(5):
+    for k in numbers:
         person, place, thing = (generator.choice(choices) for choices in (PEOPLE, PLACES, THINGS))
         sentence = f"In {place}, {person} made {thing}. "
         for kind, answer, text in (("who", person, f"Who made {thing}?"), ("where", place, f"Where was {person}?")):
