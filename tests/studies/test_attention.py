@@ -219,9 +219,12 @@ def test_cells_have_the_right_colours_and_any_words_are_shown() -> None:
     assert words == ["x", "$y_", "\ufffd\ufffd漢", "a", "<", "t & u (the darkest is 1)"]
 
 
-def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(with_: list[str], tmp_path: Path) -> None:
+def test_the_figure_command_takes_a_sample_or_a_question_with_its_passage(
+    with_: list[str], make_reader: Callable[..., Path], tmp_path: Path
+) -> None:
     question, passage = sample()
-    words = ["study", "figure", "--model", with_[0], "--out", str(tmp_path), "--device", "cpu"]
+    model = str(make_reader(1, "network.blocks=2"))  # every block is drawn, word by word of a whole passage
+    words = ["study", "figure", "--model", model, "--out", str(tmp_path), "--device", "cpu"]
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["question"] == question
