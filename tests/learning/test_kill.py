@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from support.kill_many import data_folder, torture
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stage", "in_write"), [("ml", False), ("dcrl", True)])

@@ -9,7 +9,6 @@ of writing is slowed down, and the moment is chosen by watching for the half-wri
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -24,69 +23,47 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 from support import tiny_run
+from support.warm import warm
 
-SCRIPT = Path(tiny_run.__file__)
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
 STAGES = {"ml": [], "dcrl": ["training.objective=dcrl", "training.rate=0.001"]}
 
 
 class Runs:
-    """Training runs as processes of their own, forked by one that has torch loaded."""
+    """Training runs as processes of their own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.errors = folder, folder / "errors.txt"
-        with self.errors.open("wb") as errors:
-            self._server = subprocess.Popen(
-                [sys.executable, str(SCRIPT), "--serve"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        self._pid = 0
 
     def start(self, out: Path, settings: list[str], slow: bool = False) -> None:
-        assert self._server.stdin is not None
         words = [str(self.folder), str(out), *settings, *(["--slow-writes"] if slow else [])]
-        print(json.dumps(words), file=self._server.stdin, flush=True)
-        self._pid = int(self._line())
+        with self.errors.open("wb") as errors:
+            self._run = subprocess.Popen(
+                [sys.executable, "-m", "support.tiny_run", *words], stderr=errors, env=ENVIRONMENT
+            )
 
     def alive(self) -> bool:
-        try:
-            os.kill(self._pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+        return self._run.poll() is None
 
     def kill(self) -> bool:
         """Whether it was still running."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        self._run.kill()
         return self.wait() == -signal.SIGKILL
 
     def wait(self) -> int:
         """0 where it ended by itself, else minus the signal that ended it."""
-        code = os.waitstatus_to_exitcode(int(self._line()))
+        code = self._run.wait()
         if code > 0:
             raise SystemExit(f"a run failed:\n{self.errors.read_text()}")
         return code
 
     def finish(self, out: Path, settings: list[str]) -> float:
-        """Run to the end; the seconds it takes."""
-        began = time.monotonic()
+        """Run to the end; the seconds it takes once it has begun."""
         self.start(out, settings)
+        began = time.monotonic()
         self.wait()
         return time.monotonic() - began
-
-    def close(self) -> None:
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.close()
-        self._server.wait()
-        self._server.stdout.close()
-
-    def _line(self) -> str:
-        assert self._server.stdout is not None
-        return self._server.stdout.readline()
 
 
 def check_equal(one: Path, two: Path) -> None:
@@ -109,26 +86,23 @@ def torture(folder: Path, stage: str, kills: int, generator: random.Random, in_w
     name, whole = f"{stage}-{'write' if in_write else 'any'}", folder / f"{stage}-whole-{in_write}"
     hits: Counter[str] = Counter()
     finished = 0
-    try:
-        seconds = runs.finish(whole, settings)
-        while sum(count for hit, count in hits.items() if not in_write or hit.startswith("writing")) < kills:
-            out = folder / f"{name}-{finished}"
-            runs.start(out, settings, slow=in_write)
-            left = seconds * (1 - step(out) / step(whole))  # else it ends before it is killed again
-            time.sleep(generator.uniform(0, left))
-            if in_write:
-                while runs.alive() and not any(out.glob("*.new")):
-                    time.sleep(0.001)
-                time.sleep(generator.uniform(0, 0.08))
-            if runs.kill():
-                hits[place(out)] += 1
-            else:  # another run takes the kills that are left
-                finished += 1
-                check_equal(whole, out)
-        runs.finish(out, settings)
-        check_equal(whole, out)
-    finally:
-        runs.close()
+    seconds = runs.finish(whole, settings)
+    while sum(count for hit, count in hits.items() if not in_write or hit.startswith("writing")) < kills:
+        out = folder / f"{name}-{finished}"
+        runs.start(out, settings, slow=in_write)
+        left = seconds * (1 - step(out) / step(whole))  # else it ends before it is killed again
+        time.sleep(generator.uniform(0, left))
+        if in_write:
+            while runs.alive() and not any(out.glob("*.new")):
+                time.sleep(0.001)
+            time.sleep(generator.uniform(0, 0.08))
+        if runs.kill():
+            hits[place(out)] += 1
+        else:  # another run takes the kills that are left
+            finished += 1
+            check_equal(whole, out)
+    runs.finish(out, settings)
+    check_equal(whole, out)
     return hits
 
 
@@ -158,7 +132,7 @@ def main() -> None:
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     options = parser.parse_args()
     generator = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, warm():
         folder = data_folder(Path(temporary))
         for stage in options.stages:
             for in_write in (False, True):

@@ -1,23 +1,18 @@
 """A tiny but whole training run, as a script, so that tests can kill it: data, GloVe file and recipe of its own.
 
-    python tiny_run.py FOLDER OUT [--slow-writes] [section.key=value ...]
-    python tiny_run.py --serve
+    PYTHONPATH=tests python -m support.tiny_run FOLDER OUT [--slow-writes] [section.key=value ...]
 
 FOLDER holds the data (``write_data``). The run resumes whatever is in OUT. With --slow-writes every act of writing a
-checkpoint takes long, so that a kill at a random moment falls into one. With --serve, runs are asked for on stdin, one
-JSON list of the words above a line; each is a process of its own, forked after torch is loaded: its id is printed,
-then how it ended.
+checkpoint takes long, so that a kill at a random moment falls into one.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import random
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -101,24 +96,6 @@ def run(folder: str, out: str, *rest: str) -> None:
     assert result.finished
 
 
-def serve() -> None:
-    importlib.import_module("torch._dynamo")  # which every optimizer imports
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                run(*json.loads(line))
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        print(pid, flush=True)
-        print(os.waitpid(pid, 0)[1], flush=True)
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if sys.argv[1:] == ["--serve"]:
-        serve()
-    else:
-        run(*sys.argv[1:])
+    run(*sys.argv[1:])
