@@ -70,7 +70,7 @@ def test_what_is_wrong_in_a_worker_is_said_here(tmp_path: Path) -> None:
 def test_killed_at_random_moments_it_goes_on_and_loses_nothing(
     tmp_path: Path, rmreader: Run, still_there: Callable[[Sequence[psutil.Process]], list[psutil.Process]]
 ) -> None:
-    data, out, chance = write_questions(tmp_path / "data.jsonl", 2600), tmp_path / "out.jsonl", random.Random(5)
+    data, out, chance = write_questions(tmp_path / "data.jsonl", 1600), tmp_path / "out.jsonl", random.Random(5)
     rmreader("predict", data, "-o", tmp_path / "one.jsonl")
     words = [sys.executable, "-m", "rmreader", "predict", str(data), "-o", str(out), "--workers", "2", "--resume"]
     began = time.monotonic()

@@ -368,7 +368,7 @@ def test_term_signal_ends_after_the_step_with_a_checkpoint(tiny: Any, tmp_path: 
 
 
 def test_network_learns_the_tiny_data(tiny: Any, tmp_path: Path) -> None:
-    settings = ("training.epochs=30", "training.batch_size=15", "training.rate=0.02", "training.evaluate_every=60")
+    settings = ("training.epochs=12", "training.batch_size=15", "training.rate=0.02", "training.evaluate_every=60")
     run = tiny.finished(
         tmp_path, *settings, "training.holdout=0", "training.schedule=anneal", "network.dropout=0", QUICK
     )

@@ -19,7 +19,7 @@ from rmreader.learning.trainer import train
 from rmreader.learning.tune import settings_for, tune
 from rmreader.reading.answering.reader import Reader
 
-MORE = ["training.patience=20", "training.epochs=40", "training.rate=0.01"]  # for a reader of hidden size 8
+MORE = ["training.patience=6", "training.epochs=40", "training.rate=0.01"]  # for a reader of hidden size 8
 PEOPLE = ["Ada", "Grace", "Alan", "Emmy", "Noor", "Kofi", "Mei", "Lars", "Ines", "Olga"]
 
 
@@ -42,7 +42,7 @@ def examples(path: Path, count: int, seed: int) -> Path:
 @pytest.fixture(scope="module")
 def start(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("start")
-    settings = tiny.recipe("training.epochs=12", "training.patience=100")
+    settings = tiny.recipe("training.epochs=6", "training.patience=100")
     return train(settings, tiny.folder / "train.json", None, out / "run", device="cpu", cache_dir=tiny.folder).best
 
 
