@@ -23,8 +23,18 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
          "--disable-sync", "--no-first-run"]  # fmt: skip
 
 
-TOGETHER = ("tests/learning/test_tune.py", "tests/serving/test_page", "tests/studies/test_trainings.py")
-"""Files with fixtures that cost more than the tests that use them: all tests of one are run by one worker."""
+TOGETHER = (
+    ("tests/learning/test_tune.py",),
+    ("tests/serving/test_page", "tests/studies/test_claims.py::test_the_page_opens_in_chromium"),
+    ("tests/studies/test_trainings.py",),
+)
+"""Tests with fixtures that cost more than the tests that use them: all of such places are run by one worker."""
+BROWSER: list[tuple[Any, contextlib.ExitStack]] = []  # the one that is open, and how to close it
+
+
+def scope(nodeid: str) -> str:
+    """The name of what is run by one worker."""
+    return next((places[0] for places in TOGETHER if nodeid.startswith(places)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -33,16 +43,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+            return scope(nodeid)
 
     config.option.loadscopereorder = False
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first, so that no worker is left alone with one at the end. Those with a browser come last: after
-    them its driver's event loop stays in the worker, where no other can run."""
-    items.sort(key=lambda item: ("chromium" in getattr(item, "fixturenames", ()), not item.get_closest_marker("slow")))
+    """The long ones first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: not item.get_closest_marker("slow") and scope(item.nodeid) == item.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """The browser is closed after the last of the tests that use it: while its driver runs, no other event loop can."""
+    if BROWSER and "chromium" not in getattr(nextitem, "fixturenames", ()):
+        BROWSER.pop()[1].close()
 
 
 @pytest.fixture(scope="session")
@@ -83,14 +99,17 @@ def warm() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """A real Chromium, one per process: its driver cannot be started twice."""
+@pytest.fixture
+def chromium() -> Any:
+    """A real Chromium, the same for one test after another."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if not path:
         pytest.skip("no Chromium on this machine: install the package `chromium`")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
+    if not BROWSER:
+        with contextlib.ExitStack() as stack:
+            driver = stack.enter_context(playwright.sync_playwright())
+            browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+            stack.callback(browser.close)
+            BROWSER.append((browser, stack.pop_all()))
+    return BROWSER[0][0]
