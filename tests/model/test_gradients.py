@@ -106,13 +106,15 @@ def test_encoder_with_every_input() -> None:
 
 @pytest.mark.parametrize("diagonal", ["zero", "mask"])
 def test_aligner(diagonal: str) -> None:
-    config = replace(CONFIG, hidden=1, diagonal=diagonal)  # type: ignore[arg-type]
+    """Every number of two blocks, the first and the last; three, with one that is neither, along random directions."""
+    fast = diagonal == "mask"
+    config = replace(CONFIG, hidden=1, blocks=3 if fast else 2, diagonal=diagonal)  # type: ignore[arg-type]
 
     def call(run: Callable[..., tuple[Tensor, list]], U: Tensor, V: Tensor) -> Tensor:  # type: ignore[type-arg]
         R, rounds = run(U, V, CONTEXT, QUESTION)
         return torch.cat([R.flatten(), rounds[-1].E.flatten(), rounds[-1].B.flatten()])
 
-    check(Aligner(config).eval(), call, states(13, 5), states(14, 3), fast=diagonal == "mask")
+    check(Aligner(config).eval(), call, states(13, 5), states(14, 3), fast=fast)
 
 
 def test_pointer() -> None:
@@ -126,9 +128,10 @@ def test_pointer() -> None:
 
 @pytest.mark.parametrize(("hidden", "everything", "fast"), [(1, False, False), (3, True, True)])
 def test_the_whole_networks_loss(hidden: int, everything: bool, fast: bool) -> None:
+    """As the aligner's: every number of two blocks, or three along random directions."""
     inputs, sizes = (FULL_INPUTS, FULL_SIZES) if everything else (replace(INPUTS, character_size=1), SIZES)
     sizes = sizes if everything else replace(sizes, vectors=2, characters=9)
-    network = make_network(7, replace(CONFIG, hidden=hidden), inputs, sizes)
+    network = make_network(7, replace(CONFIG, hidden=hidden, blocks=3 if fast else 2), inputs, sizes)
     batch = make_batch(make_examples(7, [(2, 4), (3, 2), (1, 1)], sizes), more=1)
     start, end = torch.tensor([[1], [0], [0]]), torch.tensor([[2], [1], [0]])
 

@@ -41,14 +41,15 @@ def apart(ours: list[Answer], theirs: list[Answer]) -> float:
 @pytest.mark.skipif(native.why_not() is not None, reason=f"the operators in C do not run here: {native.why_not()}")
 def test_every_path_gives_the_same_answers(pairs: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     default = answers(pairs)
-    for kind in range(native.best()):  # as on a processor without AVX-512, and on any at all
+    for kind in range(native.best()):  # as on a processor without AVX-512, and on any at all, which is slow
+        every = 3 if kind == 0 and len(pairs) < ENOUGH else 1
         native.limit(kind)
         try:
-            narrow = answers(pairs)
+            narrow = answers(pairs[::every])
         finally:
             native.limit()
-        assert apart(default, narrow) == 0
-        assert [answer.score for answer in default] == [answer.score for answer in narrow]
+        assert apart(default[::every], narrow) == 0
+        assert [answer.score for answer in default[::every]] == [answer.score for answer in narrow]
     monkeypatch.setenv("RMREADER_NATIVE", "0")  # as without a compiled library: float
     without = answers(pairs)
     moved = np.abs([a.score - b.score for a, b in zip(default, without, strict=True)])
