@@ -57,6 +57,7 @@ wheel:  # for this machine; what auditwheel says of it is the tag it may be publ
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+	-@$(BIN)/python -m pip install --quiet --no-compile --upgrade pip  # older ones read an index three times as long
 
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt $(C) | $(VENV)/bin/python
 	$(PIP) --editable .
