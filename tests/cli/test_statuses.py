@@ -39,60 +39,6 @@ def test_starting_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["dance"],
-        ["evaluate"],
-        ["ask", "Who?"],
-        ["ask", "--passage", "x", "--top", "0", "Who?"],
-        ["train", "recipe.yaml"],
-        ["data", "download", "nothing"],
-        ["evaluate", "--nonsense", "x"],
-    ],
-)
-def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Usage" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["evaluate", "no-such-file.json", "preds.json"],
-        ["data", "check", "no-such-file.json"],
-        ["data", "check", "."],
-        ["recipe", "no-such-recipe.yaml"],
-        ["recipe", "good.yaml", "network.blokcs=2"],
-        ["recipe", "good.yaml", "network.blocks=two"],
-        ["recipe", "good.yaml", "inputs.vectors=", "inputs.characters=false", "inputs.exact_match=false"],
-        ["members", "good.yaml", "training.seed=7", "--train", "t", "--dev", "d", "--out", "o"],
-        ["members", "halve.yaml", "training.holdout=0", "--train", "t", "--dev", "d", "--out", "o"],
-        ["members", "good.yaml", "training.init=nowhere", "--train", "t", "--dev", "d", "--out", "o"],
-        ["recipe", "."],
-        ["train", "good.yaml", "netwrk.blocks=2", "--train", "t", "--dev", "d", "--out", "o"],
-        ["ask", "--passage", "no-such-file.txt", "Who?"],
-        ["ask", "--passage", ".", "Who?"],
-        ["ask", "--passage", "empty.txt", "Who?"],
-        ["ask", "--passage", "latin", "Who?"],
-        ["ask", "--passage", "good.txt", " "],
-        ["data", "download", "squad", "--to", "good.txt"],
-    ],
-)
-def test_what_the_user_can_mend_is_one_sentence_and_status_1(arguments: list[str], tmp_path: Path) -> None:
-    (tmp_path / "good.yaml").write_text("network: {blocks: 2}\n")
-    (tmp_path / "halve.yaml").write_text("training: {schedule: halve}\n")
-    (tmp_path / "good.txt").write_text("Ada lit the lamp.")
-    (tmp_path / "empty.txt").write_text(" \n")
-    (tmp_path / "latin").write_bytes("Zürich".encode("latin-1"))
-    done = run(*arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 @pytest.mark.parametrize("arguments", [["recipe"], ["--help"], ["--version"], ["ask", "--help"]])
 @pytest.mark.parametrize("unbuffered", ["", "1"])  # the last flush fails too where there is a buffer

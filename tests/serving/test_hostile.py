@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import shutil
 import socket
 import subprocess
@@ -89,15 +90,18 @@ def test_judging_a_body_takes_bounded_time_whatever_is_in_it(server: Any, name: 
 
 def test_long_passages_do_not_keep_the_reader_from_short_ones(start: Any, passage: str) -> None:
     server, over, statuses = start(deadline=6.0), threading.Event(), []
-    dots = {"question": "Who?", "passage": "." * 100_000}
+    dots = call("/v1/answer", {"question": "Who?", "passage": "." * 20_000}, b"connection: close\r\n")
 
-    def hog() -> None:
-        with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
-            while not over.is_set():
-                statuses.append(client.post("/v1/answer", json=dots).status_code)
-                over.wait(0.1)
+    def hog(number: int) -> None:
+        while not over.wait(0.1):
+            with connect(server) as raw:
+                raw.sendall(dots)
+                while not over.is_set() and not select.select([raw], [], [], 0.05)[0]:
+                    pass
+                if number == 0 or not over.is_set():  # the others leave, so that no more than one is still read
+                    statuses.append(int(rest(raw).split()[1]))
 
-    hogs = [threading.Thread(target=hog, daemon=True) for _ in range(4)]
+    hogs = [threading.Thread(target=hog, args=(number,), daemon=True) for number in range(4)]
     for one in hogs:
         one.start()
     time.sleep(0.5)
@@ -110,6 +114,7 @@ def test_long_passages_do_not_keep_the_reader_from_short_ones(start: Any, passag
     for one in hogs:
         one.join(30)
     assert max(waits) < 4.0
+    assert statuses
     assert set(statuses) <= {200, 503, 504}
 
 
