@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-
 
 def test_a_pipe_puts_each_answer_into_the_document() -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")  # here, as it takes a second to import
     import rmreader.plugs.spacy  # noqa: F401
 
     nlp = spacy.blank("en")
