@@ -28,7 +28,7 @@ demo: $(VENV)/.installed
 
 test: style
 	@$(MAKE) --no-print-directory --jobs 2 types collect
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 4
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 6  # for two processors: some tests wait, and others' work has its share
 
 quick: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not data and not browser" $(OPTIONS) $(QUICK)
