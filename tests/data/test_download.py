@@ -27,7 +27,6 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     content = CONTENT
-    etag = '"one"'
     cut_after: int | None = None  # bytes of a reply after which the connection breaks
     ranges = True  # False: ignores Range and sends everything
     status: list[int]  # answers to give first, one a request
@@ -64,8 +63,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(server.status.pop(0))
             return
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
-        if self.headers.get("If-Range", server.etag) != server.etag:
-            start = 0
         if start and start >= len(server.content):
             self.send_response(416)
             self.send_header("Content-Range", f"bytes */{len(server.content)}")
@@ -77,7 +74,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(server.content) - 1}/{len(server.content)}")
         if server.length:
             self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", server.etag)
         self.end_headers()
         self.wfile.write(body[: server.cut_after])
 
@@ -127,7 +123,7 @@ def test_a_later_call_goes_on_from_what_an_earlier_one_left(server: Server, tmp_
     server.cut_after = 120_000
     with pytest.raises(UserError, match="kept"):
         _cut_once_then_fail(server, tmp_path)
-    assert left_behind(tmp_path) == {"data.bin.part", "data.bin.part.etag"}
+    assert left_behind(tmp_path) == {"data.bin.part"}
     server.cut_after, server.status = None, []
     server.asked.clear()
     assert get(server.file(), tmp_path).read_bytes() == CONTENT
@@ -154,13 +150,6 @@ def test_a_server_that_ignores_ranges_is_read_from_the_start_again(server: Serve
     server.ranges = False
     assert get(server.file(), tmp_path).read_bytes() == CONTENT
     assert server.asked == ["bytes=50000-"]
-
-
-def test_a_file_that_changed_meanwhile_is_not_stitched_to_its_old_half(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "data.bin.part").write_bytes(b"old" * 10)
-    (tmp_path / "data.bin.part.etag").write_text('"zero"')
-    assert get(server.file(digest=""), tmp_path).read_bytes() == CONTENT
-    assert server.asked == ["bytes=30-"]  # answered with the whole file, as If-Range demands
 
 
 def test_a_foreign_partial_file_is_dropped_and_the_whole_file_fetched(server: Server, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from rmreader.console import progress
 from rmreader.errors import UserError
@@ -100,23 +99,20 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
             raise UserError(f"{path}: it is there already, but {fault}; move it away and run this again.")
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    from_before = _length(part) > 0
-    _fetch_part(file, part, timeout, attempts, pause)
-    if (fault := _fault(file, part)) and from_before:  # it may begin with another version of the file: once more, whole
-        _forget(part)
+    for again in (_length(part) > 0, False):  # what an earlier run left may be of another version: once more, whole
         _fetch_part(file, part, timeout, attempts, pause)
-        fault = _fault(file, part)
-    if fault:
-        _forget(part)
-        raise UserError(
-            f"{file.url}: {fault}, so it was thrown away; try again later, or download it by hand from a "
-            f"source you trust and put it at {path}."
-        )
+        if not (fault := _fault(file, part)):
+            break
+        part.unlink()
+        if not again:
+            raise UserError(
+                f"{file.url}: {fault}, so it was thrown away; try again later, or download it by hand from a "
+                f"source you trust and put it at {path}."
+            )
     if file.member:
         _extract(part, file.member, path)
     else:
         put_in_place(part, path)
-    _forget(part)
     if not file.digest:
         write_whole(path.with_name(f"{path.name}.sha256"), f"{file_sha256(path)}  {path.name}\n".encode())
     return path
@@ -125,63 +121,49 @@ def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4,
 def _fetch_part(file: File, part: Path, timeout: float, attempts: int, pause: float) -> None:
     """Append to the partial file until it is as long as it should be."""
     left, most, problem = attempts, _length(part), ""
+    by_hand = f"{file.member} (out of {file.name})" if file.member else f"it, as {file.name},"
+    remedy = f"download the file elsewhere and put {by_hand} into {part.parent}."
     with progress(file.name, total=file.size / 1e6, unit="MB") as advance:
         advance(most / 1e6)
         while (have := _length(part)) < file.size:
             if not left:
-                kept = (
-                    f"; the {have:,} bytes that arrived are kept, and the next run goes on from there" if have else ""
-                )
+                kept = f"; the {have:,} bytes that arrived are kept for the next run" if have else ""
                 raise UserError(
-                    f"{file.url}: {problem}, {attempts} times in a row{kept}. If this machine is offline, download the "
-                    f"file elsewhere and put {_by_hand(file)} into {part.parent}."
+                    f"{file.url}: {problem}, {attempts} times in a row{kept}. If this machine is offline, {remedy}"
                 )
             if problem:
                 time.sleep(pause * 2.0 ** max(attempts - left - 1, 0))
-            problem = _receive(file, part, timeout, lambda count: advance(count / 1e6))
+            try:
+                problem = _receive(file, part, timeout, lambda count: advance(count / 1e6))
+            except urllib.error.HTTPError as error:
+                error.close()
+                problem = f"the server answered {error.code} {error.reason}"
+                if error.code == 416:  # it has no such part
+                    part.unlink()
+                elif error.code not in (408, 429) and error.code < 500:
+                    raise UserError(f"{file.url}: {problem}; the address may have changed: {remedy}") from None
             left = attempts if _length(part) > most else left - 1  # progress is more than there ever was
             most = max(most, _length(part))
 
 
 def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], None]) -> str:
-    """One request: append what comes to the partial file, from the start again where the server insists.
+    """One request: append what comes to the partial file, from the start again where the server sends all of it.
 
     Returns what ended it, for the case that something is still missing.
     """
-    have, tag = _length(part), _tag(part)
-    request = urllib.request.Request(file.url, headers={"User-Agent": "rmreader"})
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-        if _length(tag):  # the rest only of the same version; the whole file where it has changed since
-            request.add_header("If-Range", tag.read_bytes()[:200].decode("ascii", "replace"))
+    have = _length(part)
+    headers = {"User-Agent": "rmreader"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as reply:
-            resumed = reply.status == 206 and reply.headers.get("Content-Range", "").startswith(f"bytes {have}-")
-            if have and not resumed:
+        with urllib.request.urlopen(urllib.request.Request(file.url, headers=headers), timeout=timeout) as reply:
+            resumed = reply.status == 206
+            if not resumed:
                 advance(-have)
-            etag = reply.headers.get("ETag", "")
-            if etag.startswith('"'):  # weak tags may not be used to join pieces
-                with _own(tag, "wb") as out:
-                    out.write(etag.encode("ascii", "replace"))
-            if reply.status == 206 and not resumed:
-                part.unlink(missing_ok=True)
-                return "the server answered with another part of the file than asked"
-            with _own(part, "ab" if resumed else "wb") as out:
+            with part.open("ab" if resumed else "wb") as out:
                 while out.tell() <= file.size and (chunk := reply.read(CHUNK)):  # too much is as wrong as too little
                     out.write(chunk)
                     advance(len(chunk))
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 416:
-            _forget(part)
-            advance(-have)
-            return "the server has no such part of the file"
-        if error.code in (408, 429) or error.code >= 500:
-            return f"the server answered {error.code} {error.reason}"
-        raise UserError(
-            f"{file.url}: the server answered {error.code} {error.reason}; the address may have changed: find the file "
-            f"elsewhere and put {_by_hand(file)} into {part.parent}."
-        ) from None
+    except urllib.error.HTTPError:
+        raise
     except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, TimeoutError):
@@ -191,33 +173,14 @@ def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], 
     return "the connection was cut"
 
 
-def _by_hand(file: File) -> str:
-    return f"{file.member} (out of {file.name})" if file.member else f"it, as {file.name},"
-
-
-def _length(path: Path) -> int:
-    """The bytes of a file of ours, 0 where there is none yet; a link or the like, planted in its place, is refused."""
-    if not os.path.lexists(path):
+def _length(part: Path) -> int:
+    """The bytes that have arrived, 0 where there are none yet; a link or the like, planted in its place, is refused."""
+    if not os.path.lexists(part):
         return 0
-    found = path.lstat()
+    found = part.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        raise UserError(f"{path}: a link, or no ordinary file, where the download is kept; remove it.")
+        raise UserError(f"{part}: a link, or no ordinary file, where the download is kept; remove it.")
     return found.st_size
-
-
-def _own(path: Path, mode: str) -> IO[bytes]:
-    """Open a file of ours for writing, never through a link that was planted in its place."""
-    _length(path)
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
-
-
-def _tag(part: Path) -> Path:
-    return part.with_name(part.name + ".etag")
-
-
-def _forget(part: Path) -> None:
-    part.unlink(missing_ok=True)
-    _tag(part).unlink(missing_ok=True)
 
 
 def _fault(file: File, path: Path) -> str:
@@ -232,10 +195,11 @@ def _fault(file: File, path: Path) -> str:
 
 
 def _extract(archive: Path, member: str, path: Path) -> None:
-    """The one wanted file out of a zip archive, in its place when it is whole."""
+    """The one wanted file out of a zip archive, in its place when it is whole; the archive goes."""
     try:
         with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, written_whole(path) as out:
             shutil.copyfileobj(source, out, CHUNK)
     except (zipfile.BadZipFile, KeyError) as error:
-        _forget(archive)
+        archive.unlink()
         raise UserError(f"{archive}: {member} cannot be taken out of it ({error}); download it again.") from None
+    archive.unlink()
