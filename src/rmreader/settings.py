@@ -115,12 +115,15 @@ def field_help(cls: type) -> dict[str, str]:
 
 
 def field_ranges(cls: type) -> dict[str, str]:
-    """What the numbers of a dataclass may be, in words, by field."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    numbers = {
-        name: typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else hint for name, hint in hints.items()
-    }
-    return {name: str(hint.__metadata__[0]) for name, hint in numbers.items() if typing.get_origin(hint) is Annotated}
+    """What the numbers and the choices of a dataclass may be, in words, by field; empty where that is anything."""
+    return {name: _allowed(hint) for name, hint in typing.get_type_hints(cls, include_extras=True).items()}
+
+
+def _allowed(hint: Any) -> str:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return str(args[1])
+    return " | ".join(args) if origin is Literal else _allowed(args[0]) if origin is tuple else ""
 
 
 def check_settings(settings: Any, where: str) -> None:

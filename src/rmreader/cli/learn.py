@@ -214,34 +214,21 @@ def recipe(
         emit_json(sections)
         return
     for name, settings in sections.items():
-        rows = [
-            (f"{name}.{key}", _plain(s["value"]), _plain(s["default"]), s["allowed"], s["help"])
-            for key, s in settings.items()
-        ]
-        header = ("setting", "value", "default", "allowed", "help")
-        if not words:  # every value is the default
-            rows, header = [row[:1] + row[2:] for row in rows], header[:1] + header[2:]  # type: ignore[assignment,misc]
-        table(rows, header, name)
+        rows = [(f"{name}.{key}", *(_plain(cell) for cell in one.values())) for key, one in settings.items()]
+        table(rows, ("setting", "value", "default", "allowed", "help"), name)
 
 
 def _settings(section: Any) -> dict[str, dict[str, Any]]:
     """Every field of a recipe's section: value, default, what it may be, help."""
-    import typing
-
     from rmreader.settings import field_help, field_ranges
 
     helps, ranges = field_help(type(section)), field_ranges(type(section))
-    choices = {
-        name: list(typing.get_args(hint)) if typing.get_origin(hint) is typing.Literal else []
-        for name, hint in typing.get_type_hints(type(section)).items()
-    }
     return {
         field.name: {
             "value": getattr(section, field.name),
             "default": field.default,
-            "choices": choices[field.name],
-            "allowed": ranges.get(field.name) or " | ".join(choices[field.name]),
-            "help": helps.get(field.name, ""),
+            "allowed": ranges[field.name],
+            "help": helps[field.name],
         }
         for field in dataclasses.fields(section)
     }
@@ -251,4 +238,4 @@ def _plain(value: object) -> str:
     """A value as a recipe would write it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else repr(value) if value == "" else str(value)
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
