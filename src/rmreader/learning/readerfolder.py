@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.config import Recipe, save_recipe
-from rmreader.errors import UserError
+from rmreader.errors import UserError, explained
 from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
@@ -19,13 +19,11 @@ from rmreader.text.lexicon import Lexicon
 
 def pick_device(name: str | None) -> torch.device:
     """The device of that name; by default the GPU, where there is one."""
-    device: torch.device | None
-    try:
+    wrong = f"--device {name}: no such device to train on; take cpu, cuda or cuda:N."
+    with explained(wrong, RuntimeError):
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise UserError(f"--device {name}: no such device to train on; take cpu, cuda or cuda:N.")
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(wrong)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"--device {name}: PyTorch sees no GPU here; take cpu.")
     return device
@@ -75,16 +73,9 @@ def read_weights(folder: readers.Folder) -> dict[str, Tensor]:
 
 def load_weights(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
     """Put weights into a network; one sentence where they do not fit."""
-    own = network.state_dict()
-    for name, tensor in own.items():
-        if name not in weights:
-            raise UserError(f"{where}: has no weights for {name}; its network is another one than the recipe's.")
-        if weights[name].shape != tensor.shape:
-            shapes = f"{list(weights[name].shape)}, the recipe's {list(tensor.shape)}"
-            raise UserError(f"{where}: its {name} is {shapes}; take the network and inputs it was trained with.")
-    if more := sorted(set(weights) - set(own)):
-        raise UserError(f"{where}: has weights for {more[0]}, which the recipe's network lacks; take its own recipe.")
-    network.load_state_dict(dict(weights))
+    remedy = "take the network and inputs it was trained with."
+    with explained(f"{where}: its weights are not those of the recipe's network ({{why}}); {remedy}", RuntimeError):
+        network.load_state_dict(dict(weights))
 
 
 def load_network(reader: Path | readers.Folder, device: torch.device | str = "cpu") -> tuple[Network, Lexicon, Recipe]:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rmreader.errors import UserError, explained
+from rmreader.errors import UserError, explained, shown
 from rmreader.files import file_sha256, read_bytes, read_json
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
@@ -65,17 +65,15 @@ class ElmoOptions:
                 projection_clip=float(lstm["proj_clip"]),
                 skip=bool(lstm["use_skip_connections"]),
             )
-        if options.activation not in ("relu", "tanh"):
-            raise UserError(
-                f"{path}: activation {options.activation!r} is neither relu nor tanh; fetch the published file."
-            )
-        sizes = [options.characters, options.max_characters - 2, options.cell, options.projection, options.layers]
-        sizes += [number for pair in options.filters for number in pair] or [0]
-        widths = [width for width, _ in options.filters]
-        small = options.layers <= 100 and 0 <= options.highways <= 100 and len(widths) <= 100 and max(sizes) <= 1 << 16
-        clipped = options.cell_clip > 0 and options.projection_clip > 0  # neither is NaN
-        if min(sizes) < 1 or max(widths) > options.max_characters or not small or not clipped:
-            raise UserError(f"{path}: a size is out of range; fetch the published file.")
+            sizes = [options.characters, options.max_characters - 2, options.cell, options.projection, options.layers]
+            sizes += [number for pair in options.filters for number in pair] or [0]
+            widths = [width for width, _ in options.filters]
+            few = options.layers <= 100 and 0 <= options.highways <= 100 and len(widths) <= 100
+            clipped = options.cell_clip > 0 and options.projection_clip > 0  # neither is NaN
+            if not (few and clipped and min(sizes) >= 1 and max(sizes) <= 1 << 16 and max(widths) <= sizes[1] + 2):
+                raise ValueError("a size is out of range")
+            if options.activation not in ("relu", "tanh"):
+                raise ValueError(f"the activation is {shown(options.activation)}")
         return options
 
 
