@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -149,27 +148,19 @@ class _Run:
 
 def is_stream(out: Path) -> bool:
     """Whether ``out`` is standard output, an open descriptor, a pipe or a terminal: written to, never replaced."""
-    return str(out) == "-" or _descriptor(out) is not None or out.is_fifo() or out.is_char_device()
-
-
-def _descriptor(out: Path) -> int | None:
-    """The open file that ``out`` names; resolved, it would be the file that the shell has put there."""
-    if (standard := {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(out))) is not None:
-        return standard
-    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(out))
-    return int(match[1]) if match else None
+    named = str(out) == "-" or str(out).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
+    return named or out.is_fifo() or out.is_char_device()
 
 
 @contextlib.contextmanager
 def _stream(out: Path) -> Iterator[IO[bytes]]:
-    descriptor = _descriptor(out)
-    if str(out) == "-" or descriptor == 1:
+    if str(out) in ("-", "/dev/stdout"):
         if sys.stdout is None:
             raise UserError(f"{out}: standard output is closed; give a file.")
         sys.stdout.flush()
         yield sys.stdout.buffer
     else:
-        with open(out if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file:
+        with out.open("ab") as file:  # at the end of the file that the shell may have put there
             try:
                 yield file
             except UserError:  # what could not be written cannot be written when it is closed, either
