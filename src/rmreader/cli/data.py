@@ -46,16 +46,8 @@ def check(
     if json:
         emit_json(report.as_dict())
     else:
-        counts = [
-            ("articles", report.articles),
-            ("paragraphs", report.paragraphs),
-            ("questions", report.questions),
-            ("impossible questions", report.impossible),
-            ("answers", report.answers),
-            ("answers on token boundaries", report.on_boundaries),
-            ("ambiguous answers", len(report.ambiguous)),
-            ("problems", len(report.problems)),
-        ]
+        found = [(name.replace("_", " "), value) for name, value in vars(report).items() if name != "file"]
+        counts = [(name, value if isinstance(value, int) else len(value)) for name, value in found]
         table(counts, ("what", "count"), str(file))
         if report.answers:
             typer.echo(f"{100 * report.on_boundaries / report.answers:.3f} % of the answers lie on token boundaries.")
