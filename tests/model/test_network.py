@@ -23,7 +23,7 @@ from support.small import (
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from rmreader.config import Inputs, NetworkConfig
+from rmreader.config import Inputs, NetworkConfig, recipe_from
 from rmreader.data.batch import Batch
 from rmreader.data.batches import list_letters
 from rmreader.errors import UserError
@@ -59,8 +59,8 @@ def test_parameters_start_as_told() -> None:
 
 
 def test_no_block_is_refused() -> None:
-    with pytest.raises(UserError, match=r"network\.blocks"):
-        Network(replace(CONFIG, blocks=0), INPUTS, SIZES)
+    with pytest.raises(UserError, match=r"network: blocks must be at least 1"):
+        recipe_from({}, ["network.blocks=0"])
 
 
 def test_attentions_come_only_on_request() -> None:

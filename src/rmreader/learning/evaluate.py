@@ -35,16 +35,16 @@ class Scores:
 
 def evaluate(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> Scores:
     """Answer every question of the feed and score the answers' text."""
-    found = predict(network, feed, max_length, batch_size)
-    references = [feed.encoded.references(i) for i in range(len(found.texts))]
+    texts, log_odds = predict(network, feed, max_length, batch_size)
+    references = [feed.encoded.references(i) for i in range(len(texts))]
     has = np.array([len(known) > 0 for known in references], bool)
     exact, overlap = (
-        np.array([rule(text, known) for text, known in zip(found.texts, references, strict=True)])
+        np.array([rule(text, known) for text, known in zip(texts, references, strict=True)])
         for rule in (exact_match, f1)
     )
     no_answer = None
-    if found.no_answer is not None and not has.all():
-        chances = np.where(np.array([bool(text) for text in found.texts]), 1 / (1 + np.exp(-found.no_answer)), 2.0)
+    if network.pointer.no_answer is not None and not has.all():
+        chances = np.where(np.array([bool(text) for text in texts]), 1 / (1 + np.exp(-log_odds)), 2.0)
         no_answer = score_no_answer(exact, overlap, chances, has)
     kept = has if has.any() else ~has
     return Scores(100 * float(exact[kept].mean()), 100 * float(overlap[kept].mean()), int(kept.sum()), no_answer)
@@ -68,19 +68,10 @@ def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
     return batches
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """The best answer to every question of a feed."""
-
-    texts: list[str]
-    """Empty where question or passage has no token."""
-    no_answer: NDArray[np.float64] | None
-    """Log-odds that there is none, where the network has them."""
-
-
 @torch.no_grad()
-def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> Predicted:
-    """Answer every question of the feed."""
+def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> tuple[list[str], NDArray[Any]]:
+    """The best answer to every question of the feed, empty where question or passage has no token, and the log-odds of
+    there being none, 0 where the network has none."""
     encoded = feed.encoded
     batches = in_order(encoded, batch_size)
     training = network.training
@@ -99,4 +90,4 @@ def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64)
         for i, (start, end) in zip(order.tolist(), torch.cat(spans).tolist(), strict=True):
             starts, ends = encoded.spans(i)
             texts[i] = encoded.passage(i)[starts[start] : ends[end]]
-    return Predicted(texts, log_odds if network.pointer.no_answer is not None else None)
+    return texts, log_odds

@@ -61,5 +61,5 @@ def answer_file(
         encoded = encode_file(questions, cache_dir)
         text_inputs = TextInputs(recipe.inputs, place, cache_dir, reader)
         feed = Feed(encoded, lexicon, place, text_inputs=text_inputs)
-        texts = predict(network, feed, recipe.decoding.max_length).texts
+        texts, _ = predict(network, feed, recipe.decoding.max_length)
         write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())

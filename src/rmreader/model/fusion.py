@@ -53,7 +53,3 @@ class Fusion(nn.Module):
         if self.form == "gate":
             return g * candidate  # o = g∘x̃
         return x + g * (candidate - x)  # o = g∘x̃ + (1−g)∘x
-
-    def extra_repr(self) -> str:
-        """The form, for print(network)."""
-        return f"{self.weight.shape[0]}, form={self.form}, mul={self.mul}, sub={self.sub}"

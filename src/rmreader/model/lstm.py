@@ -37,7 +37,3 @@ class BiLSTM(nn.Module):
         weights = self.weight_ih, self.weight_hh, self.bias
         mask = self.drop.mask(first, len(lengths), self.weight_ih.shape[2])
         return bilstm(x, lengths, *weights, self.kernel, precision, mask, owners)
-
-    def extra_repr(self) -> str:
-        """The sizes, for print(network)."""
-        return f"{self.weight_ih.shape[2]}, hidden={self.weight_hh.shape[2]}, kernel={self.kernel}"

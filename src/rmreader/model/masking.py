@@ -62,7 +62,3 @@ class VariationalDropout(nn.Module):
             return None
         rows = F.dropout(like.new_ones(batch, 1, -(-size // 8) * 8), self.rate)  # rows of such a width are read faster
         return rows[:, :, :size]
-
-    def extra_repr(self) -> str:
-        """The rate, for print(network)."""
-        return f"rate={self.rate}"

@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from rmreader.config import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
-from rmreader.errors import UserError
 from rmreader.model.aligner import Aligner, Round
 from rmreader.model.encoder import Encoder, Sizes
 from rmreader.model.masking import true_steps
@@ -37,8 +36,6 @@ class Network(nn.Module):
         self, config: NetworkConfig, inputs: Inputs, sizes: Sizes, contextual: nn.Module | None = None
     ) -> None:
         super().__init__()
-        if config.blocks < 1:
-            raise UserError(f"network.blocks: there must be at least 1 aligning block, not {config.blocks}.")
         self.contextual = contextual
         self.encoder = Encoder(config, inputs, sizes)
         self.aligner = Aligner(config)
