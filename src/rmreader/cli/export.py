@@ -15,21 +15,8 @@ app.add_typer(export, name="export")
 Source = Annotated[str, typer.Argument(metavar="READER", help="A shipped reader by name, or a reader's folder.")]
 Sources = Annotated[list[str], typer.Argument(metavar="READER", help="Two or more, by name or folder.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
-
-
-class Storage(StrEnum):
-    """How weights are stored."""
-
-    float32 = "float32"
-    float16 = "float16"
-    int8 = "int8"
-
-
-class Precision(StrEnum):
-    """What the large products are made of."""
-
-    float = "float"
-    int8 = "int8"
+Storage = StrEnum("Storage", ["float32", "float16", "int8"])  # how weights are stored
+Precision = StrEnum("Precision", ["float", "int8"])  # what the large products are made of
 
 
 @export.command()
@@ -57,7 +44,7 @@ def small(
     """A reader's folder with smaller weights, fit to ship; 8-bit products where they lose at most 0.1 F1."""
     from rmreader.reading.files.export import shrink
 
-    loss = shrink(reader, out, weights.value, precision.value, data)
+    loss = shrink(reader, out, weights.value, precision.value, data)  # type: ignore[arg-type]
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     measured = f", F1 {loss.before:.2f} before and {loss.after:.2f} after" if loss else ""
     note(f"{out}: {size / 1e6:.1f} MB{measured}.")
