@@ -25,6 +25,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.errors import UserError, explained
 from rmreader.files import cache_folder, lock, write_whole
 from rmreader.model.contextual import FrozenEncoder
+from rmreader.model.encoder import take_rows
 
 _FORMAT = 1
 _CHUNK = 32_768  # tokens; 176 MB for seven layers of 384 numbers
@@ -41,16 +42,12 @@ class FrozenVectors:
 
     def gather(self, question: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """The layers of these rows (``token_rows``), [B, n, layers, size] and [B, m, layers, size]; zero at padding."""
-        return _take(self.questions, question), _take(self.contexts, context)
+        return take_rows(self.questions, question), take_rows(self.contexts, context)
 
     @property
     def device(self) -> torch.device:
         """Where the vectors are."""
         return self.contexts.device
-
-
-def _take(table: Tensor, rows: Tensor) -> Tensor:
-    return table.index_select(0, rows.flatten()).view(*rows.shape, *table.shape[1:])
 
 
 def open_vectors(

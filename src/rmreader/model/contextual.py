@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rmreader.config import Inputs
 from rmreader.data.batch import Batch, given
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
+from rmreader.model.encoder import take_rows
 from rmreader.model.transformer import Transformer, load_transformer
 from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
 from rmreader.text.windows import lay_out_alone
@@ -99,14 +100,8 @@ class TunedEncoder(nn.Module):
         query = main
         if batch.query_pieces is not None and batch.query_mask is not None:
             query = self.transformer(batch.query_pieces, None, batch.query_mask).flatten(0, 1)
-        question, context = given(batch.question_pieces), given(batch.context_pieces)
-        return _pick(query, question, batch.question), _pick(main, context, batch.context)
-
-
-def _pick(vectors: Tensor, places: Tensor, words: Tensor) -> Tensor:
-    """[places, …] at [B, n] -> [B, n, …]. ``index_select``: its gradient needs no sorting."""
-    picked = vectors.index_select(0, places.flatten()).view(*places.shape, *vectors.shape[1:])
-    return picked * (words != 0)[..., None, None]
+        question = take_rows(query, given(batch.question_pieces)) * (batch.question != 0)[..., None, None]
+        return question, take_rows(main, given(batch.context_pieces)) * (batch.context != 0)[..., None, None]
 
 
 def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEncoder, Pieces]:

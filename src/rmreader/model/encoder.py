@@ -137,7 +137,7 @@ class Encoder(nn.Module):
         self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, layers: Tensor | None
     ) -> list[Tensor]:
         """The parts of the input vectors x of one text, each [B, T, ·]; rows [B, T] are those of its words."""
-        parts = [_rows(table, rows) for table in words]
+        parts = [take_rows(table, rows) for table in words]
         if match is not None:
             parts.append(match[:, :, None].to(words[0].dtype))
         if self.pos is not None and self.ner is not None:
@@ -148,6 +148,6 @@ class Encoder(nn.Module):
         return parts
 
 
-def _rows(table: Tensor, index: Tensor) -> Tensor:
+def take_rows(table: Tensor, index: Tensor) -> Tensor:
     """table[index]; its gradient is added up in place, where that of an embedding would sort the index first."""
-    return table.index_select(0, index.flatten()).view(*index.shape, -1)
+    return table.index_select(0, index.flatten()).view(*index.shape, *table.shape[1:])
