@@ -8,7 +8,7 @@ from pathlib import Path
 
 SRC = Path(__file__).resolve().parent.parent / "src" / "rmreader"
 APART = {"shelf", "cluster", "plugs"}
-BUDGET, GOAL = 18_200, 11_500  # lower the first with every room that shrinks, until it is the second
+BUDGET, GOAL = 18_090, 11_500  # lower the first with every room that shrinks, until it is the second
 
 
 def test_the_code_keeps_to_its_budget() -> None:
