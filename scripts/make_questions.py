@@ -164,6 +164,9 @@ def examples(path: Path, tokenizer: Any) -> tuple[NDArray[np.int16], NDArray[np.
         begins = [begin for begin, _ in coded.offsets]
         first = int(np.searchsorted(begins, answer.start, "right")) - 1
         last = int(np.searchsorted(begins, answer.start + len(answer.text) - 1, "right")) - 1
+        after = coded.tokens[last + 1 : last + 2]
+        if any(piece.startswith("##") for piece in (coded.tokens[first], *after)):  # the answer cuts a word
+            continue
         if last - first >= SPAN or len(pieces.ids) >= ASKED or first < 0:
             continue
         cut = max(0, min(first - LONGEST // 2, len(begins) - LONGEST))
