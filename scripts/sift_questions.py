@@ -35,7 +35,7 @@ def check(args: argparse.Namespace) -> None:
         log_p[0][inside], log_p[1][inside] = (said[k][bounds[low] : bounds[rows[-1] + 1]] for k in ("start", "end"))
         first, last, _ = top_spans(*torch.from_numpy(log_p), torch.from_numpy(lengths), 15, 1)
         for i, begin, end in zip(rows.tolist(), first[:, 0].tolist(), last[:, 0].tolist(), strict=True):
-            if encoded.start[i] < 0 or (said["no_answer"][i] > 0 if "no_answer" in said else False):
+            if encoded.start[i] < 0 or ("no_answer" in said and said["no_answer"][i] > args.most_doubt):
                 continue
             both = min(end, encoded.end[i]) - max(begin, encoded.start[i]) + 1
             if 2 * both / (end - begin + 1 + encoded.end[i] - encoded.start[i] + 1) >= args.agree:
@@ -78,10 +78,11 @@ def main() -> None:
     first.add_argument("made", type=Path)
     first.add_argument("--reader", default="base")
     first.add_argument("--agree", type=float, default=0.6, help="F1 of its words with those asked for, at least")
+    first.add_argument("--most-doubt", type=float, default=0.0, help="log-odds of no answer that it may have")
     first.add_argument("--cache", type=Path, default=None)
     first.add_argument("--out", type=Path, required=True)
     first.set_defaults(run=check)
-    second = commands.add_parser("split", help="hold articles out second anything is learned or made")
+    second = commands.add_parser("split", help="hold articles out before anything is learned or made")
     second.add_argument("file", type=Path)
     second.add_argument("--out", type=Path, required=True)
     second.add_argument("--held-out", type=Path, required=True)

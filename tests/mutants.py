@@ -127,7 +127,7 @@ MISTAKES = [
     Mistake("reading/answering/asked.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
     Mistake("reading/answering/asked.py", "weight = log_sum(logits.start) + log_sum(logits.end)", "weight = log_sum(logits.start)", READER),
     Mistake("reading/answering/asked.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
-    Mistake("reading/answering/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
+    Mistake("text/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
     Mistake("reading/files/predict.py", "self.done[row.id] is not None:", "True:", PREDICT),
     Mistake("files.py", "if file_sha256(Path(path)) != checksum:", "if False:", FOLDER),
     Mistake("reading/answering/asked.py", "answers.absent = answers.none > self.decision.threshold", "answers.absent = False", "tests/reading/test_shipped.py"),

@@ -131,7 +131,7 @@ def test_it_learns_to_ask_and_a_reader_keeps_what_it_answers(
 
     sieve = script("sift_questions")
     kept = tmp_path / "kept.json"
-    sieve.check(Namespace(made=squad, reader="small", agree=0.6, cache=tmp_path / "cache", out=kept))
+    sieve.check(Namespace(made=squad, reader="small", agree=0.6, most_doubt=0.0, cache=tmp_path / "cache", out=kept))
     found = {q.id: q.answers[0].text for _, q in read_squad(kept, strict=True).questions()}
     assert len(found) > 16  # `small` knows who built what
     assert all(text == NAMES[int(name) % 4] for name, text in found.items())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmreader.data.negatives import Nearest, asked_together, holds, negatives, with_negatives, words_of
+from rmreader.data.negatives import Nearest, asked_together, holds, negatives, with_negatives, without_answer, words_of
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, Reference
 
 TEXTS = [
@@ -74,6 +75,44 @@ def test_a_paragraph_that_is_there_twice_gets_its_negatives_once() -> None:
     twice = Dataset((Article("Lighthouse", (*base.articles[0].paragraphs, Paragraph(TEXTS[1], ()))), base.articles[1]))
     names = [question.id for _, question in with_negatives(twice, near=1.0, far=0.0).questions()]
     assert len(names) == len(set(names))
+
+
+LEASE = "The rent is £900. It is due on the 3rd.\nWater is included. Dogs need consent, cats do not. Heating: gas."
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ("£900", "It is due on the 3rd.\nWater is included. Dogs need consent, cats do not. Heating: gas."),
+        ("the 3rd", "The rent is £900. Water is included. Dogs need consent, cats do not. Heating: gas."),
+        ("cats", "The rent is £900. It is due on the 3rd.\nWater is included. Heating: gas."),
+        ("gas", "The rent is £900. It is due on the 3rd.\nWater is included. Dogs need consent, cats do not."),
+        ("is", None),  # other sentences have it too
+    ],
+)
+def test_a_passage_is_cut_by_the_sentence_that_answers(answer: str, left: str | None) -> None:
+    question = Question("q", "?", (Reference(answer, LEASE.index(answer)),))
+    assert without_answer(LEASE, question) == left
+
+
+@given(st.text(alphabet="ab. \n!?", min_size=1, max_size=60), st.data())
+def test_what_is_left_of_a_passage_is_of_it_and_holds_no_answer(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    question = Question("q", "?", (Reference(text[start : start + 3], start),))
+    left = without_answer(text, question)
+    if left is not None:
+        assert len(left) >= len(text) / 2 - 2
+        assert not holds(left, question)
+        assert not Counter(left) - Counter(text)
+
+
+def test_a_cut_passage_is_asked_the_same_question() -> None:
+    question = Question("q", "How much is the rent?", (Reference("£900", LEASE.index("£900")),))
+    made = with_negatives(Dataset((Article("A", (Paragraph(LEASE, (question,)),)),)), near=0.0, far=0.0, cut=1.0)
+    whole, cut = made.articles[0].paragraphs
+    assert whole == Paragraph(LEASE, (question,))
+    assert cut == Paragraph(LEASE.removeprefix("The rent is £900. "), (Question("q-cut", question.text, (), True),))
+    assert asked_together(["q", "q-cut"]).tolist() == [0, 0]
 
 
 def test_a_question_and_its_negatives_are_a_group() -> None:

@@ -67,19 +67,23 @@ def negatives(
     out: Out,
     near: Annotated[float, typer.Option(help="Share of questions asked of another paragraph of their article.")] = 0.3,
     far: Annotated[float, typer.Option(help="Share of questions asked of a paragraph of another article.")] = 0.1,
+    cut: Annotated[
+        float, typer.Option(help="Share of questions asked of their own paragraph without the sentence that answers.")
+    ] = 0.0,
     hurried: Annotated[
         float, typer.Option(help="Share of questions typed in a hurry: no question mark, no capitals, a slip.")
     ] = 0.0,
     seed: Seed = 1,
 ) -> None:
-    """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer."""
+    """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer, or
+    beside their own without the sentence that answers."""
     from rmreader.data.negatives import with_hurried, with_negatives
     from rmreader.data.squad import read_squad, write_squad
     from rmreader.files import file_to_write
 
     real = file_to_write(out, file)
     before = read_squad(file)
-    after = with_hurried(with_negatives(before, near, far, seed), hurried, seed)
+    after = with_hurried(with_negatives(before, near, far, seed, cut), hurried, seed)
     write_squad(after.articles, real)
     counts = [sum(1 for _ in dataset.questions()) for dataset in (before, after)]
     show(f"{out}: {counts[1]:,} questions, {counts[1] - counts[0]:,} of them new.")

@@ -1,5 +1,6 @@
 """Questions made from real ones: put beside the paragraph nearest to them by BM25 that does not answer them, of their
-own article or of another, or as people type them in a hurry: no question mark, no capitals, a slip of the finger."""
+own article or of another, beside their own without the sentence that answers, or as people type them in a hurry: no
+question mark, no capitals, a slip of the finger."""
 
 import dataclasses
 import re
@@ -12,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.data.squad import Article, Dataset, Paragraph, Question
+from rmreader.text.sentences import sentence_around
 
 _WORD = re.compile(r"\w+")
 _K1, _B = 1.2, 0.75  # BM25's usual constants
-Where = Literal["article", "elsewhere"]
+Where = Literal["article", "elsewhere", "cut"]
 
 
 def words_of(text: str) -> list[str]:
@@ -64,12 +66,20 @@ def holds(passage: str, question: Question) -> bool:
     return any(f" {' '.join(_WORD.findall(answer.text.lower()))} " in text for answer in question.answers)
 
 
+def without_answer(passage: str, question: Question) -> str | None:
+    """The passage without the sentence that answers; None if that was the half of it, or the rest holds an answer."""
+    answer = question.answers[0]
+    low, high = sentence_around(passage, answer.start, answer.start + len(answer.text))
+    left = passage[:low] + passage[high:].lstrip() if low else passage[high:].lstrip()
+    return None if 2 * len(left) < len(passage) or holds(left, question) else left.rstrip()
+
+
 def negatives(
     dataset: Dataset, share: float, where: Where, seed: int = 1, nearest: int = 5
 ) -> Iterator[tuple[int, str, Question]]:
     """For a share of the answered questions: their article's number, a passage that does not answer, the question.
 
-    The passage is one of the ``nearest`` by BM25 that do not hold the answer, the nearest most often.
+    The passage is one of the ``nearest`` by BM25 that do not hold the answer, the nearest most often, or their own cut.
     """
     draw = np.random.default_rng((seed, get_args(Where).index(where)))
     contexts = [[paragraph.context for paragraph in article.paragraphs] for article in dataset.articles]
@@ -77,6 +87,10 @@ def negatives(
     everywhere = Nearest(context for _, context in flat) if where == "elsewhere" else None
     for number, article in enumerate(dataset.articles):
         asked = [(p, q) for p in article.paragraphs for q in p.questions if q.answers and draw.random() < share]
+        if where == "cut":
+            cut = ((question, without_answer(paragraph.context, question)) for paragraph, question in asked)
+            yield from ((number, left, question) for question, left in cut if left)
+            continue
         texts, among, many = flat, everywhere, 8 * nearest
         if among is None:
             texts, among, many = [(-1, context) for context in contexts[number]], Nearest(contexts[number]), nearest + 3
@@ -88,13 +102,13 @@ def negatives(
                 yield number, others[min(int(draw.geometric(0.5)) - 1, len(others) - 1)], question
 
 
-def with_negatives(dataset: Dataset, near: float = 0.3, far: float = 0.1, seed: int = 1) -> Dataset:
+def with_negatives(dataset: Dataset, near: float = 0.3, far: float = 0.1, seed: int = 1, cut: float = 0.0) -> Dataset:
     """The data set with a share of its questions asked once more where they are not answered.
 
     All of a question's negatives are put into its own article, so that an article that is held out is held out whole.
     """
     more: defaultdict[int, defaultdict[str, list[Question]]] = defaultdict(lambda: defaultdict(list))
-    kinds: Sequence[tuple[float, Where]] = ((near, "article"), (far, "elsewhere"))
+    kinds: Sequence[tuple[float, Where]] = ((near, "article"), (far, "elsewhere"), (cut, "cut"))
     for share, where in kinds:
         for number, context, question in negatives(dataset, share, where, seed) if share > 0 else ():
             more[number][context].append(Question(f"{question.id}-{where}", question.text, (), impossible=True))

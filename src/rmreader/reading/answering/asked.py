@@ -21,8 +21,8 @@ from rmreader.reading.answering.decode import (
     span_scores,
     with_words,
 )
-from rmreader.reading.answering.sentences import sentence_around
 from rmreader.reading.running.engines import Engine, Logits, Pair
+from rmreader.text.sentences import sentence_around
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
@@ -201,8 +201,10 @@ class Asked:
         for start, end, score in zip(*(part.tolist() for part in best), strict=True):
             confidence = min(confidence, self._sure(self.spans, start, end)(self.temperature))
             begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
-            sentence = sentence_around(passage, begin, stop)
-            answers.append(Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, sentence))
+            sentence = slice(*sentence_around(passage, begin, stop))
+            answers.append(
+                Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, passage[sentence])
+            )
         return answers.given(top, min_confidence, always)
 
     @property

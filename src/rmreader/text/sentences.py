@@ -15,8 +15,8 @@ _ABBREVIATIONS = {"capt", "cf", "col", "dr", "gen", "gov", "jr", "lt", "mr", "mr
 _ABBREVIATIONS |= {"sen", "sgt", "st", "vs"}
 
 
-def sentence_around(text: str, start: int, end: int) -> str:
-    """The sentence (or sentences) that text[start:end] is in, without the space around."""
+def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """Where the sentence (or sentences) that text[start:end] is in begins and ends, without the space around."""
     low, high = max(0, start - _FAR), min(len(text), end + _FAR)
     left, right = low, high
     for match in _STOP.finditer(text, low, high):
@@ -31,7 +31,10 @@ def sentence_around(text: str, start: int, end: int) -> str:
         left = min(start, 1 + min((at for space in " \n" if (at := text.find(space, low, start)) >= 0), default=low))
     if right == high < len(text):
         right = max(end, *(text.rfind(space, end, high) for space in " \n"))
-    return text[left:right].strip() or text[start:end]
+    found = text[left:right]
+    if not found.strip():
+        return start, end
+    return right - len(found.lstrip()), left + len(found.rstrip())
 
 
 def _stops(match: re.Match[str]) -> bool:
