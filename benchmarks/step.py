@@ -42,9 +42,7 @@ WAYS = {
     "fused bf16, eager": ["network.lstm=fused", "training.precision=bf16"],
     "fused bf16, replayed": ["network.lstm=fused", "training.precision=bf16", "graphs"],
 }
-COMPILED = {
-    "fused bf16, compiled, replayed": [*WAYS["fused bf16, replayed"], "training.compile=true"],
-}
+COMPILED = {"fused bf16, compiled, replayed": [*WAYS["fused bf16, replayed"], "training.compile=true"]}
 
 
 def invent(size: int, seed: int) -> Batch[Tensor]:

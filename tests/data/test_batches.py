@@ -29,11 +29,7 @@ SEEDS = st.integers(-(2**63), 2**64)
 
 
 def assemble(
-    encoded: Encoded,
-    words: Words[Any],
-    index: np.ndarray,
-    pad: Padding | None = None,
-    max_context: int | None = None,
+    encoded: Encoded, words: Words[Any], index: np.ndarray, pad: Padding | None = None, max_context: int | None = None
 ) -> Batch[Any]:
     """The batch of some questions, ready to be read; ``words`` is ``lexicon.look_up(encoded.vocabulary)``."""
     missing = (pad or Padding()).characters - words.characters.shape[1]
@@ -64,10 +60,7 @@ def test_each_question_stands_once_in_an_epoch(
 
 @settings(max_examples=300, deadline=None)
 @given(
-    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=80),
-    size=st.integers(4, 40),
-    seed=SEEDS,
-    drop=st.booleans(),
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=80), size=st.integers(4, 40), seed=SEEDS, drop=st.booleans()
 )
 def test_a_group_is_never_parted_and_every_epoch_has_as_many_batches(
     sizes: list[int], size: int, seed: int, drop: bool

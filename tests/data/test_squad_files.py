@@ -113,16 +113,8 @@ BAD_ROWS: dict[str, tuple[Callable[[Tree], Any], tuple[int | None, str | None], 
     "impossible with answers": (lambda t: row(t).update(is_impossible=True), (0, "q2"), "yet there are answers"),
 }
 BAD_PLACES: dict[str, tuple[Callable[[Tree], Any], tuple[int | None, str | None], str]] = {
-    "context missing": (
-        lambda t: t["data"][0]["paragraphs"][0].pop("context"),
-        (0, None),
-        "'context' is missing",
-    ),
-    "context empty": (
-        lambda t: t["data"][0]["paragraphs"][0].update(context="\n "),
-        (0, None),
-        "the context is empty",
-    ),
+    "context missing": (lambda t: t["data"][0]["paragraphs"][0].pop("context"), (0, None), "'context' is missing"),
+    "context empty": (lambda t: t["data"][0]["paragraphs"][0].update(context="\n "), (0, None), "the context is empty"),
     "qas missing": (lambda t: t["data"][0]["paragraphs"][1].pop("qas"), (1, None), "'qas' is missing"),
     "paragraph null": (lambda t: t["data"][0]["paragraphs"].insert(1, None), (1, None), "expected an object"),
     "paragraphs missing": (lambda t: t["data"][0].pop("paragraphs"), (None, None), "'paragraphs' is missing"),

@@ -33,12 +33,7 @@ def problem(seed: int, batch: int, steps: int, size: int, hidden: int, scale: fl
 
 
 def results(
-    run: object,
-    tensors: list[Tensor],
-    lengths: Tensor,
-    seed: int,
-    *more: object,
-    rounded: torch.dtype = torch.float32,
+    run: object, tensors: list[Tensor], lengths: Tensor, seed: int, *more: object, rounded: torch.dtype = torch.float32
 ) -> list[Tensor]:
     """Outputs, final states and all gradients, for random gradients of the two; the output's is ``rounded``."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]

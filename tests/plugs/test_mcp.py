@@ -21,10 +21,7 @@ from rmreader.plugs import mcp as server
 ROOT = Path(__file__).resolve().parents[2]
 PASSAGE = "The letter was written by Ada Lovelace in 1843, and sent to Turin."
 META = {
-    "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
+    "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 }
 KEYS = st.sampled_from(
     ["jsonrpc", "id", "method", "params", "name", "arguments", "question", "passage", "top", "_meta"]

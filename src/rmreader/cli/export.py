@@ -20,10 +20,7 @@ Precision = StrEnum("Precision", ["float", "int8"])  # what the large products a
 
 
 @export.command()
-def onnx(
-    reader: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")],
-) -> None:
+def onnx(reader: Source, out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")]) -> None:
     """One .onnx file for any runtime, attentions included; not written unless it equals torch's network."""
     from rmreader.reading.files.export import export_onnx
 

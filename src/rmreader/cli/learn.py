@@ -160,8 +160,7 @@ def members(
     ] = 0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
     on: Annotated[
-        str,
-        typer.Option(metavar="ray[://HOST:PORT]", help="Train on a Ray cluster whose machines see these folders."),
+        str, typer.Option(metavar="ray[://HOST:PORT]", help="Train on a Ray cluster whose machines see these folders.")
     ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Continue every member from its last checkpoint.")] = False,
     json: Json = False,
@@ -201,10 +200,7 @@ def members(
 
 
 @app.command()
-def recipe(
-    words: Words = None,
-    json: Json = False,
-) -> None:
+def recipe(words: Words = None, json: Json = False) -> None:
     """Print every setting with its help, its default, what it may be, and its value in a recipe, if one is given."""
     from rmreader.config import Recipe
 

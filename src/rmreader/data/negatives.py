@@ -167,10 +167,8 @@ def with_hurried(dataset: Dataset, share: float, seed: int = 1) -> Dataset:
         return hurried(text, draw) if draw.random() < share else text
 
     def changed(paragraph: Paragraph) -> Paragraph:
-        return Paragraph(
-            paragraph.context,
-            tuple(dataclasses.replace(one, text=typed(one.id, one.text)) for one in paragraph.questions),
-        )
+        asked = (dataclasses.replace(one, text=typed(one.id, one.text)) for one in paragraph.questions)
+        return Paragraph(paragraph.context, tuple(asked))
 
     articles = (Article(article.title, tuple(map(changed, article.paragraphs))) for article in dataset.articles)
     return dataclasses.replace(dataset, articles=tuple(articles))

@@ -30,11 +30,7 @@ class Learner:
     """The network, its moving average, the task weights and the optimizer: everything a step changes."""
 
     def __init__(
-        self,
-        network: Network,
-        recipe: Recipe,
-        rewards: Rewards | None = None,
-        groups: Tensor | None = None,
+        self, network: Network, recipe: Recipe, rewards: Rewards | None = None, groups: Tensor | None = None
     ) -> None:
         """``groups``: with a shared normalisation, the number of each training question's group."""
         self.recipe, self.rewards, self.groups = recipe, rewards, groups

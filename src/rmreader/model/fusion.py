@@ -28,11 +28,7 @@ class Fusion(nn.Module):
     """o = fusion(x, y), Eq. 13: how much of x is replaced by what x and y say together."""
 
     def __init__(
-        self,
-        size: int,
-        form: Literal["highway", "gate", "mlp"] = "highway",
-        mul: bool = True,
-        sub: bool = True,
+        self, size: int, form: Literal["highway", "gate", "mlp"] = "highway", mul: bool = True, sub: bool = True
     ) -> None:
         super().__init__()
         self.form, self.mul, self.sub = form, mul, sub

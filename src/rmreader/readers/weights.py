@@ -85,11 +85,7 @@ def _pair(name: str, *shape: int) -> Shapes:
 
 def _lstm(name: str, width: int, hidden: int) -> Shapes:
     gates = 4 * hidden
-    return {
-        f"{name}.weight_ih": (2, gates, width),
-        f"{name}.weight_hh": (2, gates, hidden),
-        f"{name}.bias": (2, gates),
-    }
+    return {f"{name}.weight_ih": (2, gates, width), f"{name}.weight_hh": (2, gates, hidden), f"{name}.bias": (2, gates)}
 
 
 def _fusion(name: str, size: int, config: NetworkConfig) -> Shapes:

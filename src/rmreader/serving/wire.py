@@ -16,8 +16,7 @@ from rmreader.reading.answering.answers import Explanation, spans_of
 Text = Annotated[StrictStr, Field(min_length=1)]
 Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]
 Confidence = Annotated[
-    float,
-    Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="Answers less sure than this are left out."),
+    float, Field(strict=True, ge=0, le=1, allow_inf_nan=False, description="Answers less sure than this are left out.")
 ]
 Always = Annotated[
     bool, Field(strict=True, description="Give answers even where the reader decides that there is none.")

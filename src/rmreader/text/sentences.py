@@ -32,9 +32,7 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
     if right == high < len(text):
         right = max(end, *(text.rfind(space, end, high) for space in " \n"))
     found = text[left:right]
-    if not found.strip():
-        return start, end
-    return right - len(found.lstrip()), left + len(found.rstrip())
+    return (right - len(found.lstrip()), left + len(found.rstrip())) if found.strip() else (start, end)
 
 
 def _stops(match: re.Match[str]) -> bool:
