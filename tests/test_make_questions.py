@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 from types import ModuleType
@@ -15,21 +13,13 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
+from support.scripts import script
 
 from rmreader.data.squad import read_squad
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 NAMES = ["Ada", "Bela", "Cleo", "Dora"]
 THINGS = ["tower", "bridge", "mill", "school"]
 WORDS = ["the", "was", "built", "by", "who", "?", ".", "in", "1871", *map(str.lower, NAMES), *THINGS]
-
-
-def script(name: str) -> ModuleType:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(SCRIPTS))
 
 
 @pytest.fixture(scope="module")
