@@ -41,7 +41,7 @@ def test_an_answer_is_the_readers_own(server: Any, reader: Any, passage: str, qu
         assert [a["confidence"] for a in body["answers"]] == pytest.approx(
             [a["confidence"] for a in expected], abs=1e-4
         )
-        assert body["answer"] == body["answers"][0]
+        assert body["answer"] == next(iter(body["answers"]), None)  # how long it is may be said or not
 
 
 def test_several_questions_are_answered_in_order(server: Any, passage: str, questions: list[str]) -> None:
