@@ -70,8 +70,8 @@ def without_answer(passage: str, question: Question) -> str | None:
     """The passage without the sentence that answers; None if that was the half of it, or the rest holds an answer."""
     answer = question.answers[0]
     low, high = sentence_around(passage, answer.start, answer.start + len(answer.text))
-    left = passage[:low] + passage[high:].lstrip() if low else passage[high:].lstrip()
-    return None if 2 * len(left) < len(passage) or holds(left, question) else left.rstrip()
+    left = (passage[:low] + passage[high:].lstrip()).strip()
+    return None if 2 * len(left) < len(passage) or holds(left, question) else left
 
 
 def negatives(
