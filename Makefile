@@ -9,7 +9,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C := $(wildcard src/rmreader/reading/running/c/*.[ch])
+C := $(wildcard src/rmreader/reading/engine/c/*.[ch])
 # Python compiles what it imports and keeps it; compiling all that is installed takes longer than installing it.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt

@@ -15,7 +15,7 @@ from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
-ROOM = Path("src/rmreader/reading/running")
+ROOM = Path("src/rmreader/reading/engine")
 LIBRARY = ROOM / "_native.so"
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared"]
 

@@ -33,9 +33,9 @@ def reader_folder(model: str, folder: Path) -> str:
         return model
     import torch
 
-    from rmreader.config import Recipe
-    from rmreader.learning.readerfolder import make_network, write_reader
+    from rmreader.core.recipe import Recipe
     from rmreader.text.lexicon import Lexicon
+    from rmreader.training.reader_folder import make_network, write_reader
 
     recipe = Recipe()
     lexicon = Lexicon.build(["abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,"], recipe.inputs)

@@ -23,12 +23,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from rmreader.config import recipe_from
+from rmreader.core.recipe import recipe_from
 from rmreader.data.encode import encode_file
-from rmreader.learning.frozen_vectors import open_vectors
-from rmreader.learning.setup import pick_device, prepare
-from rmreader.learning.trainer import Run
 from rmreader.model.contextual import frozen_encoder
+from rmreader.training.frozen_vectors import open_vectors
+from rmreader.training.prepare import pick_device, prepare
+from rmreader.training.trainer import Run
 
 KINDS = {
     "none": (),

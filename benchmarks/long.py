@@ -16,9 +16,9 @@ from _reader import arguments, show
 
 from rmreader import Reader
 from rmreader.data.squad import read_squad
-from rmreader.reading.answering.answers import Row
-from rmreader.reading.answering.asked import Asked
-from rmreader.reading.answering.decode import best_spans, log_sum, span_scores
+from rmreader.reading.answers import Row
+from rmreader.reading.question import Asked
+from rmreader.reading.spans import best_spans, log_sum, span_scores
 from rmreader.scoring.squad import exact_match, f1
 
 

@@ -24,9 +24,9 @@ def training(data: Path, device: str, batch: int, steps: int, folder: Path) -> t
     """Questions per second of the whole training step, the first two steps left out."""
     import torch
 
-    from rmreader.config import recipe_from
-    from rmreader.learning.setup import prepare
-    from rmreader.learning.trainer import Run
+    from rmreader.core.recipe import recipe_from
+    from rmreader.training.prepare import prepare
+    from rmreader.training.trainer import Run
 
     settings = {"batch_size": batch, "holdout": 0.0, "schedule": "anneal", "precision": "bf16", "graphs": False}
     run = Run(prepare(recipe_from({"training": settings}), data, None, folder / "run", False, device, folder))

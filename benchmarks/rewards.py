@@ -20,13 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rmreader.config import recipe_from
+from rmreader.core.recipe import recipe_from
 from rmreader.data.batch import Batch
 from rmreader.kernels.graphs import Graphed
-from rmreader.learning.objectives import Span
-from rmreader.learning.setup import prepare
-from rmreader.learning.step import Learner
-from rmreader.learning.trainer import Run
+from rmreader.training.objectives import Span
+from rmreader.training.prepare import prepare
+from rmreader.training.step import Learner
+from rmreader.training.trainer import Run
 
 
 def invent(path: Path, articles: int = 40) -> None:

@@ -40,7 +40,7 @@ def questions(data: str | None, count: int) -> list[Pair]:
 
         pairs = [(question.text, paragraph.context) for paragraph, question in read_squad(data).questions()]
     else:
-        samples = json.loads(resources.files("rmreader.serving").joinpath("page/samples.json").read_text("utf-8"))
+        samples = json.loads(resources.files("rmreader.server").joinpath("page/samples.json").read_text("utf-8"))
         pairs = [(question, sample["passage"]) for sample in samples for question in sample["questions"]] * count
     random.Random(1).shuffle(pairs)
     return pairs[:count]
@@ -196,7 +196,7 @@ def engine(reader: Any, pairs: list[Pair], seconds: float) -> tuple[float, float
 
 def throughput(name: str, pairs: list[Pair], seconds: float) -> dict[str, Any]:
     """Answers per second at 1, 8 and 64 clients; at 64 in turns with the engine alone, as other work comes and goes."""
-    from rmreader.reading.answering.reader import Reader
+    from rmreader.reading.reader import Reader
 
     reader, messages = Reader.load(name), [request(pair) for pair in pairs[:128]]
     engine(reader, pairs, 0.5)

@@ -28,9 +28,9 @@ from _reader import peak_memory, show
 
 from rmreader import Reader, Shelf
 from rmreader.data.squad import Dataset, read_squad
+from rmreader.documents.index import SqliteIndex
+from rmreader.documents.rank import choose
 from rmreader.scoring.squad import exact_match, f1
-from rmreader.shelf.choose import choose
-from rmreader.shelf.index import SqliteIndex
 
 FOLDERS = {"train": ["squad/train"], "squad": ["squad/train", "squad/dev"], "all": ["squad/train", "squad/dev", "wiki"]}
 READ = 10  # passages

@@ -23,13 +23,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rmreader.config import Recipe, recipe_from
+from rmreader.core.recipe import Recipe, recipe_from
 from rmreader.data.batch import Batch
 from rmreader.data.batches import list_letters
 from rmreader.kernels.graphs import Graphed
-from rmreader.learning.step import Learner
 from rmreader.model.network import Network, Sizes
 from rmreader.text.words import Words
+from rmreader.training.step import Learner
 
 QUESTIONS = 87_599  # in SQuAD's training file
 N, M, C = 16, 160, 16  # most words of a question and of a passage, most characters of a word

@@ -24,14 +24,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.config import load_recipe
+from rmreader.core.recipe import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import Article, Dataset, read_squad
 from rmreader.readers.folder import find
-from rmreader.reading.answering import answers as asking
-from rmreader.reading.answering.answers import text_of
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading import answers as asking
+from rmreader.reading.answers import text_of
+from rmreader.reading.reader import Reader
 from rmreader.scoring.squad import exact_match, f1
 
 NUMBER = re.compile(r"(?!(1\d|20)\d\d$)(\d[\d,.]*|two|three|four|five|six|seven|eight|nine|ten)")  # but no years

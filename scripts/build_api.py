@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import rmreader
-from rmreader.settings import field_help
+from rmreader.core.settings import field_help
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 WIDTH = 100  # of a signature that stays on one line

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Build a subword table from a Hugging Face encoder that uses WordPiece.
 
-    python scripts/build_vectors.py --words train-v1.1.json.gz --out src/rmreader/readers/vectors/pieces.safetensors
+    python scripts/build_vectors.py --words train-v1.1.json.gz \\
+        --out src/rmreader/readers/shipped/vectors/pieces.safetensors
 
 A piece's row is what the encoder makes of it on average: its states in the given layers over a sample of the texts of
 the file, standardised and joined (a piece read alone counts as two more occurrences, so that rare ones have a
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from rmreader.console import progress
+from rmreader.core.console import progress
 from rmreader.data.squad import read_squad
 from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import SubwordTable

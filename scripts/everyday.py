@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rmreader.core.errors import UserError
 from rmreader.data.cloze import read_lines
 from rmreader.data.negatives import holds, without_answer, words_of
 from rmreader.data.squad import Article, Paragraph, Question, Reference, write_squad
-from rmreader.errors import UserError
 from rmreader.text.sentences import sentence_around
 
 CUT, PUT, BARE = 0.5, 0.7, 0.25  # chances: a sentence with an answer goes, one that answers comes, others are asked

@@ -22,14 +22,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rmreader.config import save_recipe
-from rmreader.errors import UserError
-from rmreader.files import CARD, folder_to_write, sign
-from rmreader.learning.average import average
+from rmreader.core.errors import UserError
+from rmreader.core.files import CARD, folder_to_write, sign
+from rmreader.core.recipe import save_recipe
+from rmreader.core.version import commit
 from rmreader.readers.folder import MANIFEST, RECIPE, card, open_folder, update
-from rmreader.reading.answering.calibrate import calibrate, questions_of
-from rmreader.reading.files import export
-from rmreader.version import commit
+from rmreader.reading import export
+from rmreader.reading.calibrate import calibrate, questions_of
+from rmreader.training.average import average
 
 NAMES = {"dev-v1.1": "SQuAD 1.1 dev", "addsent": "AddSent", "addonesent": "AddOneSent"}
 

@@ -16,9 +16,9 @@ import torch
 from rmreader.data.encode import encode_file
 from rmreader.data.split import split as held_out
 from rmreader.data.squad import Article, Paragraph, Question, Reference, read_squad, write_squad
-from rmreader.learning.teacher import distributions
 from rmreader.model.spans import top_spans
 from rmreader.readers.folder import find
+from rmreader.training.teacher import distributions
 
 
 def check(args: argparse.Namespace) -> None:

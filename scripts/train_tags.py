@@ -20,7 +20,7 @@ import spacy
 from spacy.training import Example, iob_to_biluo
 from spacy.util import compounding, fix_random_seed, minibatch
 
-from rmreader.console import progress
+from rmreader.core.console import progress
 from rmreader.text.tags import Tagger
 from rmreader.text.tokens import tokenize
 

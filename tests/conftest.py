@@ -24,8 +24,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 
 TOGETHER = (
-    ("tests/learning/test_tune.py",),
-    ("tests/serving/test_page", "tests/studies/test_claims.py::test_the_page_opens_in_chromium"),
+    ("tests/training/test_tune.py",),
+    ("tests/server/test_page", "tests/studies/test_claims.py::test_the_page_opens_in_chromium"),
     ("tests/studies/test_trainings.py",),
 )
 """Tests with fixtures that cost more than the tests that use them: all of such places are run by one worker."""

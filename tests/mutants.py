@@ -50,28 +50,28 @@ BOMBS, CODE, TERMINAL = (
 ELMO, VECTORS, TOKENS = "tests/hostile/test_elmo_files.py", "tests/text/test_vectors.py", "tests/text/test_tokens.py"
 PIECES, WINDOWS = "tests/model/test_transformer_pieces.py", "tests/text/test_windows.py"
 EQUATIONS, SPANS = "tests/model/test_equations.py tests/model/test_mistakes.py", "tests/model/test_spans.py"
-OBJECTIVES, SCHEDULE = "tests/learning/test_objectives.py", "tests/learning/test_schedule.py"
-CHECKPOINT, TRAINER = "tests/learning/test_checkpoint.py", "tests/learning/test_trainer.py"
+OBJECTIVES, SCHEDULE = "tests/training/test_objectives.py", "tests/training/test_schedule.py"
+CHECKPOINT, TRAINER = "tests/training/test_checkpoint.py", "tests/training/test_trainer.py"
 SCORES, ADVERSARIAL, CALIBRATION = (f"tests/scoring/test_{name}.py" for name in ("squad", "adversarial", "calibration"))
 READ_SPANS, READ_WINDOWS = "tests/reading/test_decode.py", "tests/reading/test_portions.py"
 READER, CALIBRATE = "tests/reading/test_reader.py", "tests/reading/test_calibrate.py"
 PREDICT, SENTENCES, FOLDER = (f"tests/reading/test_{name}.py" for name in ("predict", "sentences", "folder"))
-BATCHER, REQUESTS = "tests/serving/test_batcher.py", "tests/serving/test_bad_requests.py"
+BATCHER, REQUESTS = "tests/server/test_batcher.py", "tests/server/test_bad_requests.py"
 
 MISTAKES = [
     # the fourteen that were once not seen
-    Mistake("learning/step.py", ".clamp(min=1.0)", ".clamp(min=0.0)", "tests/learning/test_step.py"),
-    Mistake("learning/step.py", "torch.manual_seed(mix(training.seed, step, *(", "torch.manual_seed(mix(training.seed, 0, *(", "tests/learning/test_step.py"),
+    Mistake("training/step.py", ".clamp(min=1.0)", ".clamp(min=0.0)", "tests/training/test_step.py"),
+    Mistake("training/step.py", "torch.manual_seed(mix(training.seed, step, *(", "torch.manual_seed(mix(training.seed, 0, *(", "tests/training/test_step.py"),
     Mistake("files.py", "            _to_disk(path)\n", "            pass\n", CHECKPOINT),
     Mistake("files.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
     Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/data/test_split.py"),
-    Mistake("reading/answering/decode.py", "np.minimum(_within([one == word for one in scored], shape), count)", "_within([one == word for one in scored], shape)", READ_SPANS),
-    Mistake("reading/answering/calibrate.py", "f1(text_of(asked.answers(1, always=True)), asked.row.references)", "f1(text_of(asked.answers(1, always=True)), asked.row.references[:1])", CALIBRATE),
-    Mistake("reading/answering/asked.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
-    Mistake("serving/batcher.py", "wait > RESERVE * deadline", "wait > deadline", BATCHER),
-    Mistake("serving/gate.py", "            if visit.received <= limit:", "            if visit.received < limit:", "tests/serving/test_api.py"),
+    Mistake("reading/spans.py", "np.minimum(_within([one == word for one in scored], shape), count)", "_within([one == word for one in scored], shape)", READ_SPANS),
+    Mistake("reading/calibrate.py", "f1(text_of(asked.answers(1, always=True)), asked.row.references)", "f1(text_of(asked.answers(1, always=True)), asked.row.references[:1])", CALIBRATE),
+    Mistake("reading/question.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
+    Mistake("server/batcher.py", "wait > RESERVE * deadline", "wait > deadline", BATCHER),
+    Mistake("server/middleware.py", "            if visit.received <= limit:", "            if visit.received < limit:", "tests/server/test_api.py"),
     Mistake("data/encode.py", "{_FORMAT} {RULE} True", "{_FORMAT} True", ENCODE),
-    Mistake("text/windows.py", "np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])", "starts[begin:end] - starts[begin]", WINDOWS),
+    Mistake("text/piece_layout.py", "np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])", "starts[begin:end] - starts[begin]", WINDOWS),
     Mistake("text/lexicon.py", "setdefault(word.casefold(), len(lowered))", "setdefault(word, len(lowered))", LEXICON),
     Mistake("studies/attention.py", "spread(each.mean(axis=0))", "spread(each)", "tests/studies/test_attention.py"),
     # text
@@ -91,7 +91,7 @@ MISTAKES = [
     Mistake("text/pieces.py", "coded.ids[:MOST_PIECES] or [self._unknown]", "coded.ids[:MOST_PIECES]", PIECES),
     Mistake("text/pieces.py", "positions -= self.pad + 1", "positions -= 0", PIECES),
     Mistake("text/pieces.py", '_FOREIGN = ("auto_map", ', "_FOREIGN = (", CODE),
-    Mistake("text/windows.py", 'starts[begin] + room, side="right"', 'starts[begin] + room, side="left"', WINDOWS),
+    Mistake("text/piece_layout.py", 'starts[begin] + room, side="right"', 'starts[begin] + room, side="left"', WINDOWS),
     Mistake("model/transformer.py", "if size > _MOST_WEIGHTS:", "if size < 0:", CODE),
     Mistake("model/elmo.py", "bias[:, cell : 2 * cell] += 1", "bias[:, cell : 2 * cell] += 0", "tests/model/test_elmo.py"),
     Mistake("model/elmo.py", "if array.nbytes > 200 * array.id.get_storage_size():", "if False:", ELMO),
@@ -121,16 +121,16 @@ MISTAKES = [
     Mistake("scoring/squad.py", "counted = clean | worst", "counted = worst | clean", ADVERSARIAL),
     Mistake("scoring/calibration.py", "np.ceil(confidence * bins).astype(int) - 1", "np.floor(confidence * bins).astype(int)", CALIBRATION),
     # reading
-    Mistake("reading/answering/decode.py", "np.arange(1, shape[1] + 1)", "np.arange(shape[1])", READ_SPANS),
-    Mistake("reading/answering/asked.py", "with_words(self.spans, self._words) if top > 1 else self.spans", "self.spans", READER),
-    Mistake("reading/answering/decode.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
-    Mistake("reading/answering/asked.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
-    Mistake("reading/answering/asked.py", "weight = log_sum(logits.start) + log_sum(logits.end)", "weight = log_sum(logits.start)", READER),
-    Mistake("reading/answering/asked.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
+    Mistake("reading/spans.py", "np.arange(1, shape[1] + 1)", "np.arange(shape[1])", READ_SPANS),
+    Mistake("reading/question.py", "with_words(self.spans, self._words) if top > 1 else self.spans", "self.spans", READER),
+    Mistake("reading/spans.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
+    Mistake("reading/question.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
+    Mistake("reading/question.py", "weight = log_sum(logits.start) + log_sum(logits.end)", "weight = log_sum(logits.start)", READER),
+    Mistake("reading/question.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
     Mistake("text/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
-    Mistake("reading/files/predict.py", "self.done[row.id] is not None:", "True:", PREDICT),
+    Mistake("predict/predict.py", "self.done[row.id] is not None:", "True:", PREDICT),
     Mistake("files.py", "if file_sha256(Path(path)) != checksum:", "if False:", FOLDER),
-    Mistake("reading/answering/asked.py", "answers.absent = answers.none > self.decision.threshold", "answers.absent = False", "tests/reading/test_shipped.py"),
+    Mistake("reading/question.py", "answers.absent = answers.none > self.decision.threshold", "answers.absent = False", "tests/reading/test_shipped.py"),
     # model
     Mistake("model/attention.py", "masked_softmax(logits, rows[:, :, None], 1, product_type(logits))", "masked_softmax(logits, rows[:, :, None] | True, 1, product_type(logits))", EQUATIONS),
     Mistake("model/attention.py", '0.0 if how == "zero" else EXCLUDED', "EXCLUDED", EQUATIONS),
@@ -140,12 +140,12 @@ MISTAKES = [
     Mistake("model/aligner.py", "overlap(without_diagonal(past_B, self.diagonal), past_A, context)", "overlap(past_B, past_A, context)", EQUATIONS),
     Mistake("model/spans.py", ">= lengths[:, None, None]", "> lengths[:, None, None]", SPANS),
     # learning
-    Mistake("learning/objectives.py", "    drawn[:, 0] = -torch.inf\n", "", OBJECTIVES),
-    Mistake("learning/objectives.py", "(reward_sample - reward_greedy).abs())", "reward_sample - reward_greedy)", OBJECTIVES),
-    Mistake("learning/objectives.py", "0.5 * torch.exp(-log_variances) * losses + log_variances", "0.5 * torch.exp(-log_variances) * losses", OBJECTIVES),
-    Mistake("learning/schedule.py", "if f1 > selection.best:", "if f1 >= selection.best:", SCHEDULE),
-    Mistake("learning/schedule.py", "(step + 1) / max(1, training.warmup)", "step / max(1, training.warmup)", SCHEDULE),
-    Mistake("learning/objectives.py", "return F.softplus(torch.where(start >= 0, log_odds, -log_odds)).mean()", "return F.softplus(torch.where(start >= 0, -log_odds, log_odds)).mean()", "tests/learning/test_no_answer.py"),
+    Mistake("training/objectives.py", "    drawn[:, 0] = -torch.inf\n", "", OBJECTIVES),
+    Mistake("training/objectives.py", "(reward_sample - reward_greedy).abs())", "reward_sample - reward_greedy)", OBJECTIVES),
+    Mistake("training/objectives.py", "0.5 * torch.exp(-log_variances) * losses + log_variances", "0.5 * torch.exp(-log_variances) * losses", OBJECTIVES),
+    Mistake("training/schedule.py", "if f1 > selection.best:", "if f1 >= selection.best:", SCHEDULE),
+    Mistake("training/schedule.py", "(step + 1) / max(1, training.warmup)", "step / max(1, training.warmup)", SCHEDULE),
+    Mistake("training/objectives.py", "return F.softplus(torch.where(start >= 0, log_odds, -log_odds)).mean()", "return F.softplus(torch.where(start >= 0, -log_odds, log_odds)).mean()", "tests/training/test_no_answer.py"),
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rmreader
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.readers.folder import find
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,8 +70,8 @@ def test_a_strictly_typed_program_sees_the_types(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", *words, str(program)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     notes = [line.split("Revealed type is ")[1] for line in done.stdout.splitlines() if "Revealed type" in line]
-    expected = ["rmreader.reading.answering.answers.Answers", "Path", "float"]
-    for note, wanted in zip(notes, [*expected, "rmreader.reading.answering.ensemble.Ensemble"], strict=True):
+    expected = ["rmreader.reading.answers.Answers", "Path", "float"]
+    for note, wanted in zip(notes, [*expected, "rmreader.reading.ensemble.Ensemble"], strict=True):
         assert wanted in note
     errors = [line for line in done.stdout.splitlines() if "error:" in line]
     assert len(errors) == 1

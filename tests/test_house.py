@@ -1,4 +1,4 @@
-"""The house stays small: lines of Python in src/, rooms for documents, clusters and other tools apart."""
+"""How the house is kept."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parent.parent / "src" / "rmreader"
-APART = {"shelf", "cluster", "plugs"}
-BUDGET, GOAL = 18_090, 11_500  # lower the first with every room that shrinks, until it is the second
-
-
-def test_the_code_keeps_to_its_budget() -> None:
-    files = [path for path in SRC.rglob("*.py") if path.relative_to(SRC).parts[0] not in APART]
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
-    assert lines <= BUDGET, f"{lines} lines of Python in src/, the budget is {BUDGET} on the way to {GOAL}"
 
 
 def test_a_class_name_means_one_thing() -> None:

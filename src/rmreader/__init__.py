@@ -12,18 +12,18 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from rmreader.errors import UserError
-from rmreader.version import __version__
+from rmreader.core.errors import UserError
+from rmreader.core.version import __version__
 
 if TYPE_CHECKING:
-    from rmreader.config import Recipe
-    from rmreader.learning.trainer import TrainResult
-    from rmreader.plugs.pipeline import pipeline
-    from rmreader.reading.answering.answers import Answer, Answers, Explanation
-    from rmreader.reading.answering.ensemble import Ensemble
-    from rmreader.reading.answering.reader import Reader
+    from rmreader.core.recipe import Recipe
+    from rmreader.documents.shelf import Shelf
+    from rmreader.integrations.pipeline import pipeline
+    from rmreader.reading.answers import Answer, Answers, Explanation
+    from rmreader.reading.ensemble import Ensemble
+    from rmreader.reading.reader import Reader
     from rmreader.scoring.squad import Score
-    from rmreader.shelf.shelf import Shelf
+    from rmreader.training.trainer import TrainResult
 
 __all__ = [
     "Answer",
@@ -39,11 +39,11 @@ __all__ = [
     "train",
 ]
 
-_HOMES = dict.fromkeys(("Answer", "Answers", "Explanation"), "reading.answering.answers") | {
-    "Ensemble": "reading.answering.ensemble",
-    "Reader": "reading.answering.reader",
-    "Shelf": "shelf.shelf",
-    "pipeline": "plugs.pipeline",
+_HOMES = dict.fromkeys(("Answer", "Answers", "Explanation"), "reading.answers") | {
+    "Ensemble": "reading.ensemble",
+    "Reader": "reading.reader",
+    "Shelf": "documents.shelf",
+    "pipeline": "integrations.pipeline",
 }
 
 
@@ -74,8 +74,8 @@ def train(
     import json
     from pathlib import Path
 
-    from rmreader.config import Recipe, load_recipe, recipe_from, to_tree
-    from rmreader.learning.trainer import train as run
+    from rmreader.core.recipe import Recipe, load_recipe, recipe_from, to_tree
+    from rmreader.training.trainer import train as run
 
     changes = [f"{name}={json.dumps(value, default=str)}" for name, value in (settings or {}).items()]
     made = recipe_from(to_tree(recipe), changes) if isinstance(recipe, Recipe) else load_recipe(Path(recipe), changes)
@@ -94,8 +94,8 @@ def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *,
     from pathlib import Path
 
     from rmreader.data.examples import read_data
-    from rmreader.reading.answering.evaluate import evaluate as run
-    from rmreader.reading.answering.reader import Reader
+    from rmreader.reading.evaluate import evaluate as run
+    from rmreader.reading.reader import Reader
     from rmreader.scoring.squad import Score
 
     dataset = read_data(Path(data))

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rmreader import doctor
-from rmreader.cli import app
+from rmreader.cli import app, doctor
 from rmreader.readers.folder import find, open_folder
-from rmreader.reading.running import native
+from rmreader.reading.engine import native
 
 RUN = CliRunner()
 

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.console import one_line
-from rmreader.reading.answering.reader import Reader
+from rmreader.core.console import one_line
+from rmreader.reading.reader import Reader
 
 RUN = CliRunner()
 PASSAGE = "Noor lived in Kyoto.  The house\nwas small; \U0001f3e0 Zoë liked it."

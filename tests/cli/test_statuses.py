@@ -105,8 +105,8 @@ def _open_once_read(pipe: Path) -> int:
 
 
 def test_settings_are_printed_with_their_help() -> None:
-    from rmreader.config import NetworkConfig, Training
-    from rmreader.settings import field_help
+    from rmreader.core.recipe import NetworkConfig, Training
+    from rmreader.core.settings import field_help
 
     printed = run("recipe").stdout
     for name, cls in (("network", NetworkConfig), ("training", Training)):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.config import Inputs
+from rmreader.core.recipe import Inputs
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets, Padding, assemble_rows, list_letters, look_up, windows
 from rmreader.data.encode import encode_file, encode_pairs

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from rmreader.core.errors import UserError
 from rmreader.data import download as downloads
 from rmreader.data.download import File, download, fetch
-from rmreader.errors import UserError
 
 CONTENT = hashlib.shake_256(b"rmreader").digest(300_000)
 

@@ -22,13 +22,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmreader.core.errors import UserError
+from rmreader.core.files import lock
 from rmreader.data import encode as encode_module
 from rmreader.data.encode import answer_span, encode_file, encode_pairs
 from rmreader.data.encoded import Encoded
 from rmreader.data.squad import Reference, read_squad
 from rmreader.data.store import Damaged, open_arrays
-from rmreader.errors import UserError
-from rmreader.files import lock
 from rmreader.text.tokens import tokenize
 
 Write = Callable[..., Path]

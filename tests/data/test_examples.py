@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from rmreader.core.errors import UserError
 from rmreader.data.examples import read_examples
 from rmreader.data.squad import read_squad
-from rmreader.errors import UserError
 
 PASSAGE = "The art of the party began in 1901. Ada met Grace in 1901, and Grace left in 1903."
 ROWS = [

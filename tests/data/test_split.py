@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rmreader.config import Training
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Training
 from rmreader.data.encode import encode_file
 from rmreader.data.split import split, split_seed
-from rmreader.errors import UserError
 
 Write = Callable[..., Path]
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file
 from rmreader.data.split import split
 from rmreader.data.squad import Dataset, Reference, read_squad
-from rmreader.errors import UserError
 from rmreader.scoring.squad import score, score_adversarial
 
 Write = Callable[..., Path]

@@ -32,7 +32,7 @@ def build(folder: Path, level: str) -> tuple[Path, list[str]] | None:
     compiler = shutil.which("gcc")
     if compiler is None:
         return None
-    from rmreader.reading.running import native
+    from rmreader.reading.engine import native
 
     sources = sorted((Path(native.__file__).parent / "c").glob("*.c"))
     library = folder / "sanitised.so"
@@ -67,10 +67,10 @@ def fuzz(
 
 def random_reader(folder: Path, draw: random.Random) -> None:
     """A reader of a random recipe, its weights at random, in 8 bits."""
-    from rmreader.config import Inputs, NetworkConfig, Recipe, save_recipe
+    from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, save_recipe
     from rmreader.readers.folder import write_reader
     from rmreader.readers.weights import network_shapes
-    from rmreader.text.extras import Shape
+    from rmreader.text.contextual import Shape
     from rmreader.text.lexicon import Lexicon
 
     glove = folder.with_name("vectors.txt")
@@ -115,10 +115,10 @@ def spoil(folder: Path, draw: random.Random, folders: Any) -> str:
 
 def within(library: Path, count: int, seed: int, place: Path) -> None:
     """Under the sanitizers: make, spoil, open and ask; prints how many were refused and how many answered."""
-    from rmreader import files
-    from rmreader.errors import UserError
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.reading.running import native
+    from rmreader.core import files
+    from rmreader.core.errors import UserError
+    from rmreader.reading.engine import native
+    from rmreader.reading.reader import Reader
 
     native.library = lambda: library  # type: ignore[assignment]
     assert native.why_not() is None, native.why_not()
@@ -158,8 +158,8 @@ def within(library: Path, count: int, seed: int, place: Path) -> None:
 def planted(library: Path, place: Path) -> None:
     """A reader whose evidence reads vectors of one number, opened as if shapes were not compared."""
     from rmreader.readers import folder as opening
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.reading.running import native
+    from rmreader.reading.engine import native
+    from rmreader.reading.reader import Reader
 
     native.library = lambda: library  # type: ignore[assignment]
     opening.misfit = lambda *given: None

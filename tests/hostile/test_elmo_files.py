@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 import pytest
 
+from rmreader.core.errors import UserError
 from rmreader.data import download as downloads
-from rmreader.errors import UserError
 from rmreader.model.elmo import load_elmo
 
 OPTIONS = {

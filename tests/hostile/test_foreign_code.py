@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.model.transformer import load_transformer
 from rmreader.readers.folder import MANIFEST, SHIPPED
 from rmreader.text.pieces import Pieces, encoder_config

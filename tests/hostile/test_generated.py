@@ -24,16 +24,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rmreader.config import load_recipe, recipe_from
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import load_recipe, recipe_from
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import check_file
 from rmreader.data.squad import read_squad
-from rmreader.errors import UserError
 from rmreader.model.elmo import load_elmo
 from rmreader.model.transformer import load_transformer
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.predict import predict
-from rmreader.reading.files.rows import read_rows
+from rmreader.predict.predict import predict
+from rmreader.predict.rows import read_rows
+from rmreader.reading.reader import Reader
 from rmreader.scoring.squad import read_predictions
 from rmreader.text.pieces import Pieces
 from rmreader.text.vectors import SubwordTable, read_glove

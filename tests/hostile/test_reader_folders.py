@@ -20,18 +20,18 @@ import torch
 from safetensors.numpy import load_file, save_file
 from support import folders
 
-from rmreader.config import Inputs, NetworkConfig, Recipe
-from rmreader.errors import UserError
-from rmreader.learning.readerfolder import make_network, write_reader
-from rmreader.learning.text_inputs import TextInputs
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs, NetworkConfig, Recipe
 from rmreader.model.contextual import tuned_encoder
 from rmreader.readers.folder import SHIPPED, open_folder
 from rmreader.readers.weights import TUNED, bert_shapes, network_shapes
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.export import shrink
-from rmreader.text.extras import Shape
+from rmreader.reading.export import shrink
+from rmreader.reading.reader import Reader
+from rmreader.text.contextual import Shape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
+from rmreader.training.contextual import TextInputs
+from rmreader.training.reader_folder import make_network, write_reader
 
 FLIPS = int(os.environ.get("RMREADER_HOSTILE", "100"))  # random bits flipped in each kind of folder
 EVERY = {"float": 1, "int8": 3, "tuned": 4} if "RMREADER_HOSTILE" not in os.environ else {}  # of the wrong tensors
@@ -144,7 +144,7 @@ def test_nothing_is_read_through_a_link_or_by_a_name_that_leads_out(readers: dic
         "table": folders._set("lexicon.json", ("vectors", "table"), str(secret) + ".safetensors"),
     }
     script = (
-        "import sys\nfrom rmreader.errors import UserError\nfrom rmreader.readers.folder import open_folder\n"
+        "import sys\nfrom rmreader.core.errors import UserError\nfrom rmreader.readers.folder import open_folder\n"
         "opened = []\nsys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
         f"try:\n    open_folder({str(tmp_path / 'copy')!r})\nexcept UserError as error:\n    print(error)\n"
         "else:\n    raise SystemExit('it was opened')\n"

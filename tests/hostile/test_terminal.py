@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.core.errors import UserError, printable, shown
 from rmreader.data import download as downloads
 from rmreader.data.download import File, fetch
-from rmreader.errors import UserError, printable, shown
 
 EVIL = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f"  # title, colour, C1's own escape, DEL
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.kernels.lstm import bilstm
 
 

@@ -25,8 +25,8 @@ from support.small import (
     projections,
 )
 
-from rmreader.config import NetworkConfig, recipe_from
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import NetworkConfig, recipe_from
 from rmreader.model.aligner import Aligner, AligningBlock
 from rmreader.model.attention import attend, column_attention, overlap, without_diagonal
 from rmreader.model.masking import true_steps
@@ -134,13 +134,13 @@ def test_readers_of_either_kind_are_read_without_torch_as_with_it(align: str, tm
     from support import tiny_run
 
     from rmreader.data.encode import encode_file
-    from rmreader.learning.engine import TorchEngine
-    from rmreader.learning.readerfolder import make_network, write_reader
-    from rmreader.learning.setup import word_counts
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.reading.running.engines import Pair
+    from rmreader.reading.engine.engines import Pair
+    from rmreader.reading.reader import Reader
     from rmreader.text.lexicon import Lexicon
     from rmreader.text.tokens import tokenize
+    from rmreader.training.engine import TorchEngine
+    from rmreader.training.prepare import word_counts
+    from rmreader.training.reader_folder import make_network, write_reader
 
     tiny_run.write_data(tmp_path)
     recipe = tiny_run.tiny_recipe(tmp_path, f"network.align={align}", "network.reattention=false", "network.blocks=2")

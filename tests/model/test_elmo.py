@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.model.elmo import Elmo, ElmoOptions, character_ids, load_elmo
 
 TOLERANCE = 2e-6

@@ -30,7 +30,7 @@ from support.small import (
 )
 from torch import Tensor, nn
 
-from rmreader.config import Inputs, NetworkConfig
+from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.model.aligner import Aligner
 from rmreader.model.attention import Similarity, column_attention, overlap, without_diagonal
 from rmreader.model.encoder import CharacterEncoder, Sizes

@@ -16,13 +16,13 @@ import torch
 from support.encoders import TEXTS, build_bert
 from torch import Tensor
 
+from rmreader.core.errors import UserError
 from rmreader.data.batches import token_rows
 from rmreader.data.encode import encode_pairs
 from rmreader.data.encoded import Encoded
-from rmreader.errors import UserError
-from rmreader.learning import frozen_vectors
-from rmreader.learning.frozen_vectors import FrozenVectors, open_vectors
 from rmreader.model.contextual import FrozenElmo, FrozenTransformer
+from rmreader.training import frozen_vectors
+from rmreader.training.frozen_vectors import FrozenVectors, open_vectors
 
 
 class Counting(FrozenTransformer):

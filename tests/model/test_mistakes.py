@@ -15,7 +15,7 @@ import torch
 from support.small import CONFIG, INPUTS, SIZES, Example, make_batch, make_examples, make_network, network_weights
 from torch import Tensor
 
-from rmreader.config import Inputs, NetworkConfig
+from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.model import attention, encoder, fusion, lstm, pointer
 from rmreader.model.network import Network
 

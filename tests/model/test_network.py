@@ -23,10 +23,10 @@ from support.small import (
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from rmreader.config import Inputs, NetworkConfig, recipe_from
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs, NetworkConfig, recipe_from
 from rmreader.data.batch import Batch
 from rmreader.data.batches import list_letters
-from rmreader.errors import UserError
 from rmreader.model import lstm
 from rmreader.model.masking import VariationalDropout
 from rmreader.model.network import Network, Sizes

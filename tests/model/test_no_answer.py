@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rmreader.config import NetworkConfig
+from rmreader.core.recipe import NetworkConfig
 from rmreader.model.pointer import NoAnswer, Pointer
 
 CONFIG = NetworkConfig(hidden=3, dropout=0.0, no_answer=True)

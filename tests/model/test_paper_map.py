@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmreader.config import recipe_from
+from rmreader.core.recipe import recipe_from
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")

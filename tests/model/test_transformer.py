@@ -15,13 +15,13 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModel
 
-from rmreader.config import Inputs, recipe_from
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs, recipe_from
 from rmreader.data.batch import Batch
-from rmreader.errors import UserError
 from rmreader.model.contextual import FrozenTransformer, TunedEncoder, tuned_encoder
 from rmreader.model.transformer import load_transformer
+from rmreader.text.piece_layout import PiecePadding, lay_out, lay_out_alone
 from rmreader.text.pieces import Pieces
-from rmreader.text.windows import PiecePadding, lay_out, lay_out_alone
 from rmreader.text.words import Words
 
 VOCABULARY = ["a", "question", "Reader", "zebra", "1912", "sailors", "?", "wherever", "naïve", "読"]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from support.encoders import TEXTS, build_bert, build_roberta
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
+from rmreader.text.piece_layout import PiecePadding, best_window, lay_out, lay_out_alone, windows
 from rmreader.text.pieces import MOST_PIECES, Pieces, encoder_folder
 from rmreader.text.tokens import tokenize
-from rmreader.text.windows import PiecePadding, best_window, lay_out, lay_out_alone, windows
 
 
 @pytest.fixture(scope="module")

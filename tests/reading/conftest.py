@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from rmreader.config import Inputs, NetworkConfig, Recipe
-from rmreader.learning.readerfolder import make_network, write_reader
+from rmreader.core.recipe import Inputs, NetworkConfig, Recipe
 from rmreader.readers.folder import SHIPPED
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.reader import Reader
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import SubwordTable
+from rmreader.training.reader_folder import make_network, write_reader
 
 PASSAGE = (
     "Super Bowl 50 was an American football game. The American Football Conference (AFC) champion Denver Broncos "

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rmreader.config import Inputs, NetworkConfig, Recipe, Training
-from rmreader.errors import UserError
-from rmreader.learning.readerfolder import make_network, write_reader
-from rmreader.reading.answering.answers import Row
-from rmreader.reading.answering.calibrate import calibrate, fit, held_out, questions_of
-from rmreader.reading.answering.decode import best_spans, overlaps, span_scores
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Logits
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, Training
+from rmreader.reading.answers import Row
+from rmreader.reading.calibrate import calibrate, fit, held_out, questions_of
+from rmreader.reading.engine.engines import Logits
+from rmreader.reading.reader import Reader
+from rmreader.reading.spans import best_spans, overlaps, span_scores
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
+from rmreader.training.reader_folder import make_network, write_reader
 
 PASSAGE = "Denver won."
 

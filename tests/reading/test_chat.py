@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from rmreader.cli.chat import Chat, excerpt, marked, remember
 from rmreader.cli.output import show_found
-from rmreader.reading.answering.decision import Decision
-from rmreader.reading.answering.reader import Reader
-from rmreader.shelf.chat import Chat, excerpt, marked, remember
-from rmreader.shelf.passages import read_passage
+from rmreader.documents.passages import read_passage
+from rmreader.reading.decision import Decision
+from rmreader.reading.reader import Reader
 
 PASSAGE = "The letter was written by Ada Lovelace in 1843.\r\nIt was sent to Turin."
 
@@ -118,7 +118,7 @@ def test_of_a_long_passage_only_the_surroundings_are_shown(reader: Reader) -> No
 
 
 def test_passages_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
-    from rmreader.errors import UserError
+    from rmreader.core.errors import UserError
 
     (tmp_path / "empty").write_text(" \n")
     (tmp_path / "latin").write_bytes(b"caf\xe9")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.reading.answering.decision import fit_decision
+from rmreader.reading.decision import fit_decision
 
 
 def log_loss(x: np.ndarray, y: np.ndarray, scale: float, shift: float) -> float:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rmreader.model.spans import top_spans
-from rmreader.reading.answering.decode import (
+from rmreader.reading.spans import (
     best_spans,
     different_spans,
     f1_to_expect,

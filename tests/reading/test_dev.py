@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rmreader.config import Inputs
+from rmreader.core.recipe import Inputs
 from rmreader.data.squad import read_squad
-from rmreader.reading.answering.answers import text_of
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.answers import text_of
+from rmreader.reading.reader import Reader
 from rmreader.scoring.squad import f1
 
 COUNT = int(os.environ.get("RMREADER_EXAMPLES", "60"))

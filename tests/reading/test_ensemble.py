@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.ensemble import Ensemble
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.export import ensemble
-from rmreader.reading.running.engines import Pair
+from rmreader.reading.engine.engines import Pair
+from rmreader.reading.ensemble import Ensemble
+from rmreader.reading.export import ensemble
+from rmreader.reading.reader import Reader
 from rmreader.text.tokens import tokenize
 
 PASSAGE = "The lamp of Gull Rock was lit by Ada in 1874. Grace, the last keeper, left the rock for Oslo in 1986."

@@ -10,12 +10,12 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from rmreader.config import Inputs
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files import export
-from rmreader.reading.files.export import export_onnx, shrink
+from rmreader.reading import export
+from rmreader.reading.export import export_onnx, shrink
+from rmreader.reading.reader import Reader
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 

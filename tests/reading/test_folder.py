@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from rmreader.errors import UserError
-from rmreader.files import file_sha256
+from rmreader.core.errors import UserError
+from rmreader.core.files import file_sha256
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.reader import Reader
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.config import Inputs
-from rmreader.learning.engine import TorchEngine
+from rmreader.core.recipe import Inputs
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.decode import log_softmax
-from rmreader.reading.running.engines import OnnxEngine, Pace, Pair
-from rmreader.reading.running.graph import reader_graph
-from rmreader.reading.running.inputs import character_graph
-from rmreader.reading.running.native import quantise
+from rmreader.reading.engine.engines import OnnxEngine, Pace, Pair
+from rmreader.reading.engine.graph import reader_graph
+from rmreader.reading.engine.inputs import character_graph
+from rmreader.reading.engine.native import quantise
+from rmreader.reading.spans import log_softmax
 from rmreader.text.tokens import tokenize
+from rmreader.training.engine import TorchEngine
 
 TEXTS = [
     ("Who?", "Ada."),

@@ -12,11 +12,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.reading.answering.answers import Row
-from rmreader.reading.answering.asked import Asked
-from rmreader.reading.answering.decode import log_softmax, span_scores
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Logits, Pair
+from rmreader.reading.answers import Row
+from rmreader.reading.engine.engines import Logits, Pair
+from rmreader.reading.question import Asked
+from rmreader.reading.reader import Reader
+from rmreader.reading.spans import log_softmax, span_scores
 from rmreader.text.tokens import tokenize
 
 QUESTION = "Which team did the Denver Broncos defeat?"

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rmreader.readers.folder import open_folder
-from rmreader.reading.running import native
-from rmreader.reading.running.engines import Logits, OnnxEngine, Pair
-from rmreader.reading.running.onnxfile import Graph
+from rmreader.reading.engine import native
+from rmreader.reading.engine.engines import Logits, OnnxEngine, Pair
+from rmreader.reading.engine.onnxfile import Graph
 
 Array = NDArray[Any]
 Floats = NDArray[np.floating[Any]]

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rmreader.reading.answering.answers import Answer, Answers
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.answers import Answer, Answers
+from rmreader.reading.reader import Reader
 
 PASSAGE = "It was raining. The letter was written by Ada Lovelace in 1843."
 HOSTILE = [

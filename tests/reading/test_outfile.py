@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rmreader.errors import UserError
-from rmreader.files import file_to_write, folder_to_write, write_whole
-from rmreader.reading.answering.answers import Row
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.export import export_onnx, shrink
-from rmreader.reading.files.predict import predict
+from rmreader.core.errors import UserError
+from rmreader.core.files import file_to_write, folder_to_write, write_whole
+from rmreader.predict.predict import predict
+from rmreader.reading.answers import Row
+from rmreader.reading.export import export_onnx, shrink
+from rmreader.reading.reader import Reader
 
 ROWS = [Row("a", "Who?", "Ada wrote it.")]
 
@@ -111,7 +111,7 @@ def test_errors_name_the_file_and_leave_nothing_behind(tmp_path: Path) -> None:
 def test_onto_a_folder_nothing_is_exported_and_no_work_is_done(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmreader.reading.files.export.whole_graph", lambda folder: pytest.fail("the work was begun"))
+    monkeypatch.setattr("rmreader.reading.export.whole_graph", lambda folder: pytest.fail("the work was begun"))
     with pytest.raises(UserError, match="a folder; give the file to write"):
         export_onnx(folder, tmp_path)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Answer
-from rmreader.reading.answering.reader import Reader
-from rmreader.shelf.documents import OFFSETS
-from rmreader.shelf.passages import Passages, read_passage
+from rmreader.core.errors import UserError
+from rmreader.documents.document import OFFSETS
+from rmreader.documents.passages import Passages, read_passage
+from rmreader.reading.answers import Answer
+from rmreader.reading.reader import Reader
 
 TEXT = "First line.\r\n\r\nAda wrote it\rin 1843.\r\n"
 

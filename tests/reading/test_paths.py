@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from rmreader.data.squad import read_squad
-from rmreader.reading.answering.answers import Answer
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running import native
+from rmreader.reading.answers import Answer
+from rmreader.reading.engine import native
+from rmreader.reading.reader import Reader
 
 COUNT = int(os.environ.get("RMREADER_EXAMPLES", "200"))
 IN_FLOAT, ENOUGH = 0.0125, 2000  # the largest share of other answers, and of how many questions it can be told

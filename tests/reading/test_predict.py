@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from rmreader.errors import UserError
-from rmreader.reading.answering.answers import Row
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.files.predict import Summary, predict
-from rmreader.reading.files.rows import BadRow, Columns, read_rows
-from rmreader.reading.files.written import read_predictions
+from rmreader.core.errors import UserError
+from rmreader.predict.predict import Summary, predict
+from rmreader.predict.rows import BadRow, Columns, read_rows
+from rmreader.predict.writers import read_predictions
+from rmreader.reading.answers import Row
+from rmreader.reading.reader import Reader
 
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
@@ -213,7 +213,7 @@ def test_a_full_disk_is_told_with_the_way_on(reader: Reader, tmp_path: Path, mon
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("rmreader.reading.files.predict._opened", lambda *how: Full())
+    monkeypatch.setattr("rmreader.predict.predict._opened", lambda *how: Full())
     with pytest.raises(UserError, match=r"p\.jsonl: cannot be written to \(No space.*--resume"):
         predict(reader, EXPECTED, tmp_path / "p.jsonl")
 

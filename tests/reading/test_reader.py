@@ -19,15 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.readers.folder import SHIPPED
-from rmreader.reading.answering.answers import Answer, Row
-from rmreader.reading.answering.asked import MAX_QUESTION
-from rmreader.reading.answering.decode import log_softmax, span_scores
-from rmreader.reading.answering.ensemble import Ensemble
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Pair
-from rmreader.reading.running.inputs import WordInputs
+from rmreader.reading.answers import Answer, Row
+from rmreader.reading.engine.engines import Pair
+from rmreader.reading.engine.inputs import WordInputs
+from rmreader.reading.ensemble import Ensemble
+from rmreader.reading.question import MAX_QUESTION
+from rmreader.reading.reader import Reader
+from rmreader.reading.spans import log_softmax, span_scores
 from rmreader.scoring.squad import f1, normalize
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize

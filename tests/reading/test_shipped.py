@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmreader.readers.folder import MANIFEST, SHIPPED, open_folder
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.reader import Reader
 
 READERS = sorted(path.parent.name for path in SHIPPED.glob(f"*/{MANIFEST}"))
 PASSAGE = Path(__file__).resolve().parents[2] / "examples" / "passage.txt"

@@ -39,7 +39,7 @@ def test_ask_on_the_command_line_never_imports_torch(folder: Path, tmp_path: Pat
         except SystemExit as left:
             assert not left.code, left.code
         print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
-        assert "rmreader.cluster" not in sys.modules
+        assert "rmreader.predict" not in sys.modules
     """
     answer, modules = run(script, str(passage), str(folder)).splitlines()
     assert json.loads(answer)["answers"][0]["text"]
@@ -61,8 +61,8 @@ def test_everything_a_reader_does_works_where_torch_cannot_be_imported(folder: P
         assert reader.ask("Who?", "Ada. " * 300, top=2)
         assert list(reader.ask_many([("Who?", "Ada wrote it.")] * 5))
         assert reader.explain("Who?", "Ada wrote it.").rounds
-        import rmreader.shelf.chat, rmreader.reading.files.predict, rmreader.reading.files.export
-        import rmreader.reading.answering.ensemble
+        import rmreader.cli.chat, rmreader.predict.predict, rmreader.reading.export
+        import rmreader.reading.ensemble
         try:
             Reader.load(sys.argv[1], engine="torch")
         except UserError as error:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmreader.core.errors import UserError
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, Reference, read_squad
-from rmreader.errors import UserError
 from rmreader.scoring.squad import exact_match, f1, original, score, score_adversarial
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmreader.core.errors import UserError
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, Reference, read_squad
-from rmreader.errors import UserError
 from rmreader.scoring.squad import exact_match, f1, normalize, score
 
 TEXT = st.text(alphabet=st.sampled_from("aAtThHeEnN b.,'-\u2019\u00a0\u00e9\n1"), max_size=30)

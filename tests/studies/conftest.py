@@ -11,10 +11,10 @@ import pytest
 import torch
 from support import tiny_run
 
-from rmreader.config import Recipe, save_recipe
-from rmreader.learning.readerfolder import make_network, write_reader
-from rmreader.learning.setup import word_counts
+from rmreader.core.recipe import Recipe, save_recipe
 from rmreader.text.lexicon import Lexicon
+from rmreader.training.prepare import word_counts
+from rmreader.training.reader_folder import make_network, write_reader
 
 MakeReader = Callable[..., Path]
 

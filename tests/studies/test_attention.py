@@ -19,17 +19,17 @@ from typer.testing import CliRunner
 
 from rmreader.cli import app
 from rmreader.cli.study import sample
+from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file, encode_pairs
-from rmreader.errors import UserError
-from rmreader.learning.engine import divergences, pairs_of
-from rmreader.learning.kept import read
 from rmreader.readers.folder import open_folder
-from rmreader.reading.running.engines import Pair
+from rmreader.reading.engine.engines import Pair
 from rmreader.studies import plots
 from rmreader.studies.attention import movements, study_attention, study_figure
 from rmreader.studies.readers import load
 from rmreader.studies.report import save
 from rmreader.text.tokens import tokenize
+from rmreader.training.engine import divergences, pairs_of
+from rmreader.training.kept import read
 
 CPU = torch.device("cpu")
 PLAIN = "network.reattention=false"

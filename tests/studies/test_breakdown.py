@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from rmreader.cli import app
 from rmreader.data.squad import read_squad
-from rmreader.learning import kept
 from rmreader.scoring.groups import GROUPS, groups_of, pack, unpack
 from rmreader.scoring.squad import f1
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.report import save
 from rmreader.studies.tables import breakdown_table, build
+from rmreader.training import kept
 
 
 def test_each_group_has_the_mean_of_its_questions_and_failures_are_failures(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rmreader.core.errors import UserError
 from rmreader.data.squad import read_squad
-from rmreader.errors import UserError
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.reader import Reader
 from rmreader.scoring.calibration import expected_calibration_error
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.studies.report import save

@@ -14,14 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.errors import UserError
-from rmreader.learning import kept
-from rmreader.learning.kept import groups
+from rmreader.core.errors import UserError
 from rmreader.scoring.groups import GROUPS, pack
 from rmreader.scoring.significance import FAILS, HOLDS, OPEN
 from rmreader.studies import paper
 from rmreader.studies.report import WORDS, Report, save
 from rmreader.studies.tables import build, claims_table, rl_table
+from rmreader.training import kept
+from rmreader.training.kept import groups
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND, THIRD, FOURTH, FIFTH = (claim["claim"] for claim in WORDS["claims"])

@@ -14,10 +14,10 @@ from support.networks import open_network
 
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
-from rmreader.learning.evaluate import predict
-from rmreader.reading.answering.answers import Answer
+from rmreader.reading.answers import Answer
 from rmreader.scoring.squad import normalize
 from rmreader.studies.disagreements import Case, compare, counts, page
+from rmreader.training.evaluate import predict
 
 
 class Reading(HTMLParser):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmreader.config import recipe_from
+from rmreader.core.recipe import recipe_from
 from rmreader.model.aligner import Aligner, AligningBlock
 from rmreader.studies import paper
 

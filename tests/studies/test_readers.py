@@ -15,20 +15,20 @@ from support.networks import open_network
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
-from rmreader.errors import UserError
-from rmreader.learning.evaluate import predict
 from rmreader.readers.folder import update
-from rmreader.reading.answering.ensemble import Ensemble, Once
-from rmreader.reading.answering.evaluate import best_answers as answers
-from rmreader.reading.answering.evaluate import evaluate
-from rmreader.reading.running.engines import Pair
+from rmreader.reading.engine.engines import Pair
+from rmreader.reading.ensemble import Ensemble, Once
+from rmreader.reading.evaluate import best_answers as answers
+from rmreader.reading.evaluate import evaluate
 from rmreader.scoring.squad import score, score_adversarial
 from rmreader.studies.readers import load, predictions
 from rmreader.studies.report import Report, save
 from rmreader.studies.scores import study_scores
 from rmreader.text.tokens import tokenize
+from rmreader.training.evaluate import predict
 
 CPU = torch.device("cpu")
 

@@ -12,21 +12,21 @@ from support.networks import open_network
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.config import load_recipe
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import load_recipe
 from rmreader.data.encode import encode_file
-from rmreader.errors import UserError
-from rmreader.learning.evaluate import evaluate
-from rmreader.learning.kept import read
-from rmreader.learning.log import finished
-from rmreader.learning.members import Member, train_members
-from rmreader.learning.outfolder import flat
-from rmreader.learning.runs import Job, claim, curve, train_all
-from rmreader.learning.trainer import train
 from rmreader.scoring.groups import unpack
 from rmreader.studies import paper, plots
 from rmreader.studies.paper import choose
 from rmreader.studies.report import WORDS
 from rmreader.studies.scores import study_scores
+from rmreader.training.evaluate import evaluate
+from rmreader.training.kept import read
+from rmreader.training.log import finished
+from rmreader.training.members import Member, train_members
+from rmreader.training.run_folder import flat
+from rmreader.training.runs import Job, claim, curve, train_all
+from rmreader.training.trainer import train
 
 pytestmark = pytest.mark.usefixtures("warm")
 
@@ -223,7 +223,7 @@ def test_a_stopped_study_has_kept_what_was_finished(
 
         return train_members(*words, ended=stop, **more)
 
-    monkeypatch.setattr("rmreader.learning.runs.train_members", stopped)
+    monkeypatch.setattr("rmreader.training.runs.train_members", stopped)
     members = [Member("ml/full-seed-1", ("training.seed=1",)), Member("ml/full-seed-2", ("training.epochs=9999",))]
     keep = tmp_path / "lines.jsonl"
     job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, attacks={"addsent": tiny.dev})
@@ -268,7 +268,7 @@ def test_a_setting_that_comes_later_leaves_kept_lines_comparable(
 
     def setting(own: int) -> str:
         later = {True: {"training.later": own}, False: {"training.later": 1}}  # the recipe's, and the default
-        monkeypatch.setattr("rmreader.learning.runs.flat", lambda one: flat(one) | later[one == recipe])
+        monkeypatch.setattr("rmreader.training.runs.flat", lambda one: flat(one) | later[one == recipe])
         return str(claim(Job(tiny.train, tiny.dev, tmp_path / str(own)), "ablation", {"ml": recipe}).about["setting"])
 
     before = claim(Job(tiny.train, tiny.dev, tmp_path / "before"), "ablation", {"ml": recipe}).about["setting"]

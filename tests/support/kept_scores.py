@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.evaluate import best_answers
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.evaluate import best_answers
+from rmreader.reading.reader import Reader
 from rmreader.scoring.groups import pack, unpack
 from rmreader.scoring.squad import score_question
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from rmreader.config import Recipe
+from rmreader.core.recipe import Recipe
 from rmreader.data.encoded import Encoded
-from rmreader.learning.feed import Feed
-from rmreader.learning.readerfolder import load_network
-from rmreader.learning.text_inputs import TextInputs
 from rmreader.model.network import Network
 from rmreader.studies.readers import reader_folder
+from rmreader.training.contextual import TextInputs
+from rmreader.training.feed import Feed
+from rmreader.training.reader_folder import load_network
 
 
 def open_network(name: str | Path, encoded: Encoded, device: torch.device) -> tuple[Network, Feed, Recipe]:

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from rmreader.cluster.shards import Asking
+from rmreader.predict.shards import Asking
 
 PEOPLE = ("Ada Lovelace", "Grace Hopper", "Alan Turing", "Emmy Noether", "Kurt Gödel", "Mary Somerville")
 PLACES = ("Turin", "Vienna", "Göttingen", "London", "New York")

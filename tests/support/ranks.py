@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from rmreader.errors import UserError
-from rmreader.learning import trainer
+from rmreader.core.errors import UserError
+from rmreader.training import trainer
 from support.tiny_run import tiny_recipe
 
 

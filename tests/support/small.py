@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from reference import Word
 from torch import Tensor, nn
 
-from rmreader.config import Inputs, NetworkConfig
+from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
 from rmreader.model.aligner import AligningBlock
 from rmreader.model.attention import Similarity

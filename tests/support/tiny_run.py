@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from rmreader.config import Recipe, recipe_from
-from rmreader.learning.trainer import train
+from rmreader.core.recipe import Recipe, recipe_from
+from rmreader.training.trainer import train
 
 PEOPLE = ["Ada", "Grace", "Alan", "Emmy", "Noor", "Kofi", "Mei", "Lars", "Ines", "Olga"]
 PLACES = ["London", "Accra", "Oslo", "Lima", "Kyoto", "Turin", "Cairo", "Quito"]

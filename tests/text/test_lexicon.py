@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.config import Inputs
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import SHIPPED, SubwordTable

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmreader.core.errors import UserError
 from rmreader.data.batches import token_rows
 from rmreader.data.encode import encode_pairs
 from rmreader.data.tagged import tag_encoded
-from rmreader.errors import UserError
 from rmreader.text.tags import POS, Tagger
 from rmreader.text.tokens import tokenize
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 from rmreader.text.tokens import tokenize
 from rmreader.text.vectors import SHIPPED, SubwordTable, plain
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.text.windows import best_window, windows
+from rmreader.text.piece_layout import best_window, windows
 
 
 @settings(max_examples=500, deadline=None)

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rmreader.console import one_line
-from rmreader.errors import UserError, printable
-from rmreader.version import __version__
+from rmreader.core.console import one_line
+from rmreader.core.errors import UserError, printable
+from rmreader.core.version import __version__
 
 _FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them
 
@@ -60,7 +60,7 @@ def _in_a_sentence() -> Iterator[None]:
         remedy = _REMEDIES.get(error.errno or 0, "check the path" if where else "")
         _fail(f"{where}{why}{f'; {remedy}' if remedy else ''}.")
     except ModuleNotFoundError as error:
-        from rmreader.doctor import pip_line
+        from rmreader.cli.doctor import pip_line
 
         line = pip_line(error.name or "")
         if line is None:

@@ -22,7 +22,7 @@ Precision = StrEnum("Precision", ["float", "int8"])  # what the large products a
 @export.command()
 def onnx(reader: Source, out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")]) -> None:
     """One .onnx file for any runtime, attentions included; not written unless it equals torch's network."""
-    from rmreader.reading.files.export import export_onnx
+    from rmreader.reading.export import export_onnx
 
     difference = export_onnx(reader, out)
     note(f"{out}: {out.stat().st_size / 1e6:.1f} MB, within {difference:.1e} of the network.")
@@ -39,7 +39,7 @@ def small(
     ] = None,
 ) -> None:
     """A reader's folder with smaller weights, fit to ship; 8-bit products where they lose at most 0.1 F1."""
-    from rmreader.reading.files.export import shrink
+    from rmreader.reading.export import shrink
 
     loss = shrink(reader, out, weights.value, precision.value, data)  # type: ignore[arg-type]
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -50,8 +50,8 @@ def small(
 @export.command()
 def average(readers: Sources, out: Out) -> None:
     """One reader whose weights are the mean of several, all trained from the same start, say with other seeds."""
-    from rmreader.learning.average import average as write_average
     from rmreader.readers.folder import find
+    from rmreader.training.average import average as write_average
 
     temperature = write_average([find(reader) for reader in readers], out)
     note(
@@ -63,7 +63,7 @@ def average(readers: Sources, out: Out) -> None:
 @export.command()
 def ensemble(readers: Sources, out: Out) -> None:
     """Several readers in one folder, which then loads by one name and answers with the mean of their probabilities."""
-    from rmreader.reading.files.export import ensemble as write
+    from rmreader.reading.export import ensemble as write
 
     costs = write(readers, out)
     parts = ", ".join(f"{name} {cost:.1f} ms" for name, cost in costs.items())

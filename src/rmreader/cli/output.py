@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmreader.console import one_line
-from rmreader.errors import printable
+from rmreader.core.console import one_line
+from rmreader.core.errors import printable
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.answers import Answer
+    from rmreader.reading.answers import Answer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

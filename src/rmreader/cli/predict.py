@@ -11,14 +11,14 @@ import typer
 from rmreader.cli.app import app
 from rmreader.cli.output import note
 from rmreader.cli.read import Always, MaxLength, MinConfidence, Model, Threads
-from rmreader.console import counted
-from rmreader.errors import UserError
+from rmreader.core.console import counted
+from rmreader.core.errors import UserError
 
 if TYPE_CHECKING:
-    from rmreader.cluster.shards import Asking
-    from rmreader.reading.answering.answers import Row
-    from rmreader.reading.files.predict import Summary
-    from rmreader.reading.files.rows import BadRow
+    from rmreader.predict.predict import Summary
+    from rmreader.predict.rows import BadRow
+    from rmreader.predict.shards import Asking
+    from rmreader.reading.answers import Row
 
 
 @app.command()
@@ -70,7 +70,7 @@ def predict(
     """
     import json
 
-    from rmreader.files import file_to_write, write_whole
+    from rmreader.core.files import file_to_write, write_whole
 
     parts = bool(shards or shard or workers or on)
     if (data is None) == (merge is None) or (merge is not None and (parts or resume)):
@@ -86,20 +86,20 @@ def predict(
     reading: dict[str, Any] = {"kind": kind, "columns": [id_column, question_column, passage_column]}
     done: Summary | None
     if merge is not None:
-        from rmreader.cluster.run import merge as put_together
+        from rmreader.predict.run import merge as put_together
 
         done = put_together(merge, out, chances)
     elif parts:
-        from rmreader.cluster.shards import Asking
+        from rmreader.predict.shards import Asking
 
         job = Asking.of(model, threads=_threads(threads, workers, on), max_length=max_length, **asking)
         where = {"workers": workers or 1, "on": on, "resume": resume, **reading}
         done = _in_parts(source, out, job, shards, shard, chances, **where)
     else:
         from rmreader.data.tables import kind_of
+        from rmreader.predict import predict as predicting
         from rmreader.readers.folder import find, reader_names
-        from rmreader.reading.answering.reader import Reader
-        from rmreader.reading.files import predict as predicting
+        from rmreader.reading.reader import Reader
 
         if not predicting.is_stream(out):
             file_to_write(out, source, *map(find, reader_names(model)))
@@ -116,7 +116,7 @@ def predict(
 
 def _rows(data: Path, kind: str, columns: list[str]) -> Iterable[Row | BadRow]:
     from rmreader.data.tables import kind_of
-    from rmreader.reading.files.rows import Columns, read_rows
+    from rmreader.predict.rows import Columns, read_rows
 
     if any(columns) and kind_of(data, kind) == "squad":
         raise typer.BadParameter("SQuAD data have no columns; leave out --id-column, --question-column and the like.")
@@ -127,8 +127,8 @@ def _in_parts(
     data: Path, out: Path, job: Asking, shards: int | None, shard: str, chances: dict[str, float] | None, **where: Any
 ) -> Summary | None:
     """In several processes, or as a part of what others do."""
-    from rmreader.cluster.run import into_file, into_folder
     from rmreader.data.squad import skipped
+    from rmreader.predict.run import into_file, into_folder
 
     rows = _rows(data, where["kind"], where["columns"])
     if not shards and not shard:
@@ -156,7 +156,7 @@ def _index(shard: str) -> tuple[int, int]:
 
 def _threads(threads: int | None, workers: int | None, on: str) -> int:
     """As many as there are processors for each process; a task of a cluster has one."""
-    from rmreader.cores import MOST_THREADS, cores
+    from rmreader.core.cores import MOST_THREADS, cores
 
     return threads or (1 if on else max(1, min(MOST_THREADS, cores() // (workers or 1))))
 

@@ -13,12 +13,12 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note, show_found, table
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 
 if TYPE_CHECKING:
-    from rmreader.reading.answering.answers import Answer
+    from rmreader.documents.passages import Passages
+    from rmreader.reading.answers import Answer
     from rmreader.scoring.squad import AdversarialScore, Score
-    from rmreader.shelf.passages import Passages
 
 Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
 MinConfidence = Annotated[
@@ -74,7 +74,7 @@ def ask(
         _ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
         return
     passages, top = _passages(passage or [], text), top or 1
-    from rmreader.reading.answering.reader import Reader
+    from rmreader.reading.reader import Reader
 
     reader, whole, breaks = Reader.load(model, threads=threads, max_length=max_length), passages.text, passages.begins
     for number, question in enumerate(questions):
@@ -110,8 +110,8 @@ def _ask_shelf(
     questions: list[str], place: str, model: str, loading: dict[str, Any], json: bool, **options: Any
 ) -> None:
     """``rmreader ask --index``: each question of all documents."""
-    from rmreader.reading.answering.reader import Reader
-    from rmreader.shelf.shelf import Shelf
+    from rmreader.documents.shelf import Shelf
+    from rmreader.reading.reader import Reader
 
     index = Shelf.open(place).index
     index.size()  # which refuses what is no index, before a reader is loaded
@@ -156,13 +156,13 @@ def evaluate(
     dataset = remarked(read_data(data))
     errors: dict[str, Any] = {}
     if predictions is not None:
-        from rmreader.reading.files.written import read_predictions
+        from rmreader.predict.writers import read_predictions
 
         texts = read_predictions(predictions)
         result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
     else:
-        from rmreader.reading.answering.evaluate import evaluate as measure
-        from rmreader.reading.answering.reader import Reader
+        from rmreader.reading.evaluate import evaluate as measure
+        from rmreader.reading.reader import Reader
 
         reader = Reader.load(str(model))
         found = measure(reader, dataset, min_confidence, adversarial)
@@ -187,7 +187,7 @@ def evaluate(
 
 def _passages(places: list[str], text: str | None) -> Passages:
     """What is asked about: files, or a text, or standard input where something is sent there."""
-    from rmreader.shelf.passages import Passages, read_passages
+    from rmreader.documents.passages import Passages, read_passages
 
     if places and text is not None:
         raise typer.BadParameter("give either --passage or --text, and not both.")

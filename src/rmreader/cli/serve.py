@@ -11,7 +11,7 @@ import typer
 
 from rmreader.cli.app import app, silence_stdout
 from rmreader.cli.read import Model, Threads
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 
 _AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
@@ -27,11 +27,11 @@ def _serve(context: typer.Context) -> None:
 
 def _command() -> Any:
     """The command with one option for each field of the settings, and the field's help."""
-    from rmreader.serving.settings import Settings
-    from rmreader.settings import field_help
+    from rmreader.core.settings import field_help
+    from rmreader.server.settings import Settings
 
     def serve(model: Model = "small", **settings: Any) -> None:
-        from rmreader.serving.server import serve as run
+        from rmreader.server.server import serve as run
 
         run(model, Settings(**settings))
 
@@ -59,15 +59,15 @@ def mcp(
     threads: Threads = None,
 ) -> None:
     """Serve the Model Context Protocol on standard input and output: a program asks a passage, or an index."""
-    from rmreader.plugs.mcp import Server
-    from rmreader.reading.answering.reader import Reader
+    from rmreader.integrations.mcp import Server
+    from rmreader.reading.reader import Reader
 
     if sys.stdin is None or sys.stdout is None:
         raise UserError("standard input or output is closed; the program that asks must start this one.")
     reader, sink = Reader.load(model, threads=threads), sys.stdout.buffer
     shelf = None
     if index is not None:
-        from rmreader.shelf.shelf import Shelf
+        from rmreader.documents.shelf import Shelf
 
         shelf = Shelf.open(index, reader)
         shelf.index.size()  # which refuses what is no index

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.learn import Words, recipe_of, split_words
 from rmreader.cli.output import Json, emit_json, note, table
+from rmreader.cli.train import Words, recipe_of, split_words
 
 if TYPE_CHECKING:
-    from rmreader.learning.runs import Job
     from rmreader.studies.report import Report
+    from rmreader.training.runs import Job
 else:
     Report = Job = object  # a command's signature is read when it is made; the studies are loaded when one runs
 
@@ -77,7 +77,7 @@ def _job(
     minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many minutes, with checkpoints.")] = 0.0,
 ) -> Job:
     """The options of every study that trains."""
-    from rmreader.learning.runs import Job
+    from rmreader.training.runs import Job
 
     attacks = {name: path for name, path in (("addsent", addsent), ("addonesent", addonesent)) if path is not None}
     until = time.monotonic() + 60 * minutes if minutes else math.inf
@@ -222,7 +222,7 @@ def figure(
     """Figures 2 and 4: the attentions of every round for one question, and how reattention moved them, as a page."""
     if bool(question) != (passage is not None):
         raise typer.BadParameter("give both --question and --passage, or neither for a sample.")
-    from rmreader.shelf.passages import read_passage
+    from rmreader.documents.passages import read_passage
     from rmreader.studies.attention import study_figure
 
     return study_figure(*((question, read_passage(passage)) if passage else sample()), model, asked.device)
@@ -233,7 +233,7 @@ def sample() -> tuple[str, str]:
     from importlib.resources import files
     from json import loads
 
-    first = loads((files("rmreader") / "serving" / "page" / "samples.json").read_text(encoding="utf-8"))[0]
+    first = loads((files("rmreader") / "server" / "page" / "samples.json").read_text(encoding="utf-8"))[0]
     return str(first["questions"][0]), str(first["passage"])
 
 

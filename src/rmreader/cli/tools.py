@@ -8,8 +8,8 @@ import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note, show, table
-from rmreader.console import counted
-from rmreader.errors import UserError
+from rmreader.core.console import counted
+from rmreader.core.errors import UserError
 
 
 @app.command()
@@ -25,8 +25,8 @@ def calibrate(
     if (train is None) == (data is None):
         raise typer.BadParameter("give either --train or --data, and not both.")
     from rmreader.readers.folder import open_folder
-    from rmreader.reading.answering.calibrate import ENOUGH, held_out, questions_of
-    from rmreader.reading.answering.calibrate import calibrate as fit
+    from rmreader.reading.calibrate import ENOUGH, held_out, questions_of
+    from rmreader.reading.calibrate import calibrate as fit
 
     able = open_folder(reader).recipe.network.no_answer
     found = fit(reader, held_out(reader, train) if train is not None else questions_of(data or Path(), able))
@@ -46,7 +46,7 @@ def calibrate(
 @app.command()
 def doctor(json: Json = False) -> None:
     """Versions, devices, kernels, shipped readers, and what is missing and how to get it."""
-    from rmreader.doctor import diagnose
+    from rmreader.cli.doctor import diagnose
 
     found = diagnose()
     if json:
@@ -70,8 +70,8 @@ def readers(
     json: Json = False,
 ) -> None:
     """The readers that ship, with their scores on SQuAD 1.1 dev; with a name or folder, that reader's card."""
-    from rmreader.doctor import shipped_readers
-    from rmreader.files import CARD
+    from rmreader.cli.doctor import shipped_readers
+    from rmreader.core.files import CARD
     from rmreader.readers.folder import find, open_folder
 
     names = [reader] if reader else [one.name for one in shipped_readers()]

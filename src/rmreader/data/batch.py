@@ -18,7 +18,7 @@ class Batch(Generic[A]):
     """B questions of at most n tokens, each with a passage of at most m tokens.
 
     ``words`` holds the distinct words of the batch; ``question`` and ``context`` are rows of it, 0 where padded. What
-    is named ``…_rows`` is to be looked up in tables on the device before the network reads (``learning/feed.py``).
+    is named ``…_rows`` is to be looked up in tables on the device before the network reads (``training/feed.py``).
     """
 
     question: A  # int [B, n]
@@ -32,7 +32,7 @@ class Batch(Generic[A]):
     context_tags: A | None = None  # int [B, m, 2]
     question_layers: A | None = None  # float [B, n, layers, size]: frozen contextual vectors
     context_layers: A | None = None  # float [B, m, layers, size]
-    pieces: A | None = None  # int [R, s]: input of a tuned contextual encoder (see text/windows.py)
+    pieces: A | None = None  # int [R, s]: input of a tuned contextual encoder (see text/piece_layout.py)
     piece_types: A | None = None  # int [R, s]: segment of each piece
     piece_mask: A | None = None  # bool [R, s]
     question_pieces: A | None = None  # int [B, n]: place of each word's first piece in the flattened sequences

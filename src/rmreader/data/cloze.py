@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rmreader.core.errors import explained
+from rmreader.core.files import open_bytes
 from rmreader.data.squad import Article, Paragraph, Question, Reference
-from rmreader.errors import explained
-from rmreader.files import open_bytes
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 _TOKEN = re.compile(r"\w+(?:[-'’.,]\w+)*")

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmreader.console import progress
-from rmreader.errors import UserError
-from rmreader.files import file_sha256, put_in_place, write_whole, written_whole
+from rmreader.core.console import progress
+from rmreader.core.errors import UserError
+from rmreader.core.files import file_sha256, put_in_place, write_whole, written_whole
 
 CHUNK = 1 << 16
 

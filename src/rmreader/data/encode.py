@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import progress
-from rmreader.cores import cores
+from rmreader.core.console import progress
+from rmreader.core.cores import cores
+from rmreader.core.errors import explained
+from rmreader.core.files import cache_folder, file_sha256
+from rmreader.core.processes import end_with
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import Paragraph, Problem, Question, Reference
 from rmreader.data.store import Arrays, bounds_of, kept, text_arrays
 from rmreader.data.tables import is_table, kind_of
-from rmreader.errors import explained
-from rmreader.files import cache_folder, file_sha256
-from rmreader.orphans import end_with
 from rmreader.text.tokens import RULE, Tokens, tokenize
 
 _FORMAT = 2

@@ -11,10 +11,10 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from rmreader.console import progress
+from rmreader.core.console import progress
+from rmreader.core.errors import UserError, shown
 from rmreader.data.squad import Article, Dataset, Paragraph, Problem, Question, Reference, read_squad, tree_of
 from rmreader.data.tables import Source, is_table, no_column, trees
-from rmreader.errors import UserError, shown
 from rmreader.text.tokens import tokenize
 
 _NAMES = {

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rmreader.config import Training
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Training
 from rmreader.data.encoded import Encoded
 from rmreader.data.squad import why_none
-from rmreader.errors import UserError
 
 _SEED_OF_SPLIT = 0x5E1EC7
 

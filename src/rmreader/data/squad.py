@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from rmreader.console import say
-from rmreader.errors import UserError, explained, shown
-from rmreader.files import read_json, write_whole
+from rmreader.core.console import say
+from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.files import read_json, write_whole
 
 
 @dataclass(frozen=True)

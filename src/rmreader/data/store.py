@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError, printable
-from rmreader.files import damage, lock, write_folder
+from rmreader.core.errors import UserError, printable
+from rmreader.core.files import damage, lock, write_folder
 
 Arrays = Mapping[str, NDArray[Any]]
 _MANIFEST, _ABOUT = "checksums.json", "about.json"

@@ -10,8 +10,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any, Self
 
-from rmreader.errors import UserError, explained, shown
-from rmreader.files import open_bytes
+from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.files import open_bytes
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 """What a file is by its ending."""

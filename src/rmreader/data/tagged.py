@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import progress
+from rmreader.core.console import progress
+from rmreader.core.files import cache_folder
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import Arrays, kept
-from rmreader.files import cache_folder
 from rmreader.text.tags import Tagger
 
 

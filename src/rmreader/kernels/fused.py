@@ -36,7 +36,7 @@ def fused_bilstm(
     bias: Tensor,
     precision: str = "fp32",
     mask: Tensor | None = None,
-    variant: Variant = Variant(),  # noqa: B008
+    variant: Variant = Variant(),
     owners: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """``lstm.bilstm`` by the fused kernels.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rmreader.console import say
+from rmreader.core.console import say
 from rmreader.data.batch import Batch
 
 Step = Callable[[Batch[Tensor]], dict[str, Tensor]]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 
 Kernel = Literal["auto", "plain", "fused"]
 Precision = Literal["fp32", "bf16"]

@@ -7,7 +7,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from rmreader.config import NetworkConfig
+from rmreader.core.recipe import NetworkConfig
 from rmreader.model.attention import Similarity, attend, column_attention, overlap, without_diagonal
 from rmreader.model.compiled import compile_for_lengths
 from rmreader.model.fusion import Fusion

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rmreader.config import Inputs
+from rmreader.core.recipe import Inputs
 from rmreader.data.batch import Batch, given
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
 from rmreader.model.encoder import take_rows
 from rmreader.model.transformer import Transformer, load_transformer
+from rmreader.text.piece_layout import lay_out_alone
 from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
-from rmreader.text.windows import lay_out_alone
 
 # files that make a reader with a tuned encoder independent of the encoder's own folder
 ENCODER_FILES = ("config.json", "tokenizer.json")
@@ -87,7 +87,7 @@ def frozen_encoder(name: str) -> FrozenEncoder:
 
 
 class TunedEncoder(nn.Module):
-    """A transformer that is trained with the network. Reads the sequences that ``text/windows.py`` lays out."""
+    """A transformer that is trained with the network. Reads the sequences that ``text/piece_layout.py`` lays out."""
 
     def __init__(self, transformer: Transformer) -> None:
         super().__init__()

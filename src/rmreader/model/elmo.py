@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rmreader.errors import UserError, explained, shown
-from rmreader.files import file_sha256, read_bytes, read_json
+from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.files import file_sha256, read_bytes, read_json
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
 SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260

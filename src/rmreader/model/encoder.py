@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rmreader.config import Inputs, NetworkConfig
+from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.data.batch import Batch, given
 from rmreader.kernels.embedding import embedding
 from rmreader.kernels.lstm import Kernel

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from rmreader.config import Inputs, NetworkConfig
+from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.data.batch import Batch
 from rmreader.model.aligner import Aligner, Round
 from rmreader.model.encoder import Encoder, Sizes

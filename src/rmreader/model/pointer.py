@@ -6,7 +6,7 @@ Beside it, where the recipe asks for it, a logit for "there is no answer here".
 import torch
 from torch import Tensor, nn
 
-from rmreader.config import NetworkConfig
+from rmreader.core.recipe import NetworkConfig
 from rmreader.model.compiled import compile_for_lengths
 from rmreader.model.fusion import Fusion, heuristic_linear
 from rmreader.model.masking import MASKED, VariationalDropout, masked_log_softmax, masked_softmax

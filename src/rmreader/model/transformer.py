@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rmreader.errors import UserError, explained
-from rmreader.files import read_json
+from rmreader.core.errors import UserError, explained
+from rmreader.core.files import read_json
 from rmreader.text.pieces import encoder_config
 
 _MOST_WEIGHTS = 2 << 30  # of an encoder: 8 GiB

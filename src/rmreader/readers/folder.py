@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.config import Inputs, NetworkConfig, Recipe, load_recipe
-from rmreader.errors import UserError, explained, reason
-from rmreader.files import CARD, damage, read_manifest, sign, write_folder, write_whole
+from rmreader.core.errors import UserError, explained, reason
+from rmreader.core.files import CARD, damage, read_manifest, sign, write_folder, write_whole
+from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, load_recipe
 from rmreader.readers.weights import TUNED, Storage, Weights, bert_shapes, misfit, network_shapes, quantised, restored
-from rmreader.text.extras import ENCODER, FILE, Shape
+from rmreader.text.contextual import ENCODER, FILE, Shape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.vectors import map_safetensors
 
-SHIPPED = Path(__file__).resolve().parent
+SHIPPED = Path(__file__).resolve().parent / "shipped"
 MANIFEST, WEIGHTS, RECIPE = "reader.json", "weights.safetensors", "recipe.yaml"
 FORMAT, ENSEMBLE = 1, "ensemble"
 _REMEDY = "restore the folder, or reinstall rmreader if it came with it."
@@ -74,7 +74,7 @@ class Folder:
         if inputs.contextual and inputs.contextual_mode == "tuned":
             config = json.loads((self.path / ENCODER / "config.json").read_text(encoding="utf-8"))
             if config.get("model_type") != "bert":
-                unknown = TUNED  # ``learning/readerfolder.py`` compares these with the network that torch makes
+                unknown = TUNED  # ``training/reader_folder.py`` compares these with the network that torch makes
             elif config.get("num_hidden_layers") != self.extras.layers - 1 or self.extras.layers > len(stored):
                 return f"{config.get('num_hidden_layers')} layers in {ENCODER}, {self.extras.layers - 1} in {FILE}"
             else:

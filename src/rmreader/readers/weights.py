@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.config import NetworkConfig, Recipe
-from rmreader.text.extras import Shape
+from rmreader.core.recipe import NetworkConfig, Recipe
+from rmreader.text.contextual import Shape
 from rmreader.text.lexicon import Lexicon
 
 A = TypeVar("A")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rmreader.core.errors import UserError, explained
+from rmreader.core.files import read_json
 from rmreader.data.squad import Dataset, Question, why_none
-from rmreader.errors import UserError, explained
-from rmreader.files import read_json
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -6,20 +6,20 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from rmreader.errors import UserError
-from rmreader.files import file_sha256
-from rmreader.learning.kept import Line, keep
+from rmreader.core.errors import UserError
+from rmreader.core.files import file_sha256
+from rmreader.core.version import commit
 from rmreader.readers.folder import open_folder
-from rmreader.reading.answering.ensemble import Ensemble
-from rmreader.reading.answering.reader import Reader
-from rmreader.reading.running.engines import Pair
+from rmreader.reading.engine.engines import Pair
+from rmreader.reading.ensemble import Ensemble
+from rmreader.reading.reader import Reader
 from rmreader.scoring.attention import Moved, moved, spread, strongest
 from rmreader.studies import plots
 from rmreader.studies.readers import load, reader_folder
 from rmreader.studies.report import WORDS, Report, page, report
 from rmreader.studies.tables import attention_table
 from rmreader.text.tokens import tokenize
-from rmreader.version import commit
+from rmreader.training.kept import Line, keep
 
 Readers = Mapping[str, Sequence[str]]  # ``without`` reattention and ``with`` it
 
@@ -31,7 +31,7 @@ def study_attention(
 
     Each list of readers is divided into so many ``ensembles``, each with a line of its own.
     """
-    from rmreader.learning.engine import divergences, pairs_of
+    from rmreader.training.engine import divergences, pairs_of
 
     pairs, lines = pairs_of(data, limit), list[Line]()
     setting = f"{data.name} {file_sha256(data)[:10]}, {len(pairs):,} questions"

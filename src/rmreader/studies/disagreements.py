@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from rmreader.data.squad import Dataset
-from rmreader.reading.answering.answers import Answer
-from rmreader.reading.answering.evaluate import best_answers
+from rmreader.reading.answers import Answer
+from rmreader.reading.evaluate import best_answers
 from rmreader.scoring.squad import exact_match, f1, normalize
 from rmreader.studies import report
 from rmreader.studies.readers import load

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from rmreader.errors import UserError
+from rmreader.core.errors import UserError
 
 Score = tuple[float, float]
 Published = tuple[str, Score | None, Score | None]  # a row of Table 2 or 3; None where the paper has a dash

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import printable
+from rmreader.core.errors import printable
 from rmreader.scoring.significance import summary
 
 Curve = Mapping[str, Sequence[Sequence[float]]]  # by name of the measure: (step, value)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rmreader.core.errors import UserError
 from rmreader.data.squad import Dataset, read_squad
-from rmreader.errors import UserError
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
-from rmreader.reading.answering.ensemble import Ensemble, Once
-from rmreader.reading.answering.evaluate import best_answers
-from rmreader.reading.answering.reader import Reader
+from rmreader.reading.ensemble import Ensemble, Once
+from rmreader.reading.evaluate import best_answers
+from rmreader.reading.reader import Reader
 
 
 def reader_folder(name_or_path: str | Path) -> Path:
@@ -23,7 +23,7 @@ def load(model: str | Path, device: str | None = None) -> Reader:
     if device is None:
         readers = [Reader.load(folder) for folder in folders]
     else:
-        from rmreader.learning.engine import TorchEngine
+        from rmreader.training.engine import TorchEngine
 
         readers = [Reader(one, TorchEngine(one, device)) for one in map(open_folder, folders)]
     return readers[0] if len(readers) == 1 else Ensemble(readers)

@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from rmreader.files import write_whole
-from rmreader.learning.kept import keep
+from rmreader.core.files import write_whole
+from rmreader.core.version import commit
 from rmreader.scoring.significance import summary
 from rmreader.studies import plots
-from rmreader.version import commit
+from rmreader.training.kept import keep
 
 DASH = "–"
 _HERE = files("rmreader") / "studies"

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rmreader.learning.kept import Line
-from rmreader.reading.answering.calibrate import judge
+from rmreader.reading.calibrate import judge
 from rmreader.scoring.groups import GROUPS, each_question, each_twin, groups_of, unpack
 from rmreader.scoring.significance import summary
 from rmreader.scoring.squad import score, score_adversarial
@@ -17,6 +16,7 @@ from rmreader.studies import paper, plots
 from rmreader.studies.readers import everyone, predictions, questions
 from rmreader.studies.report import Report, report, shown
 from rmreader.studies.tables import breakdown_table
+from rmreader.training.kept import Line
 
 KEYS = ("exact_match", "f1")
 MOST = 3  # failures of each type of question

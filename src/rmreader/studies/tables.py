@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rmreader.learning.kept import Group, Line, groups
 from rmreader.scoring.groups import GROUPS, TWINS, unpack
 from rmreader.scoring.significance import FAILS, HOLDS, OPEN, difference, summary, verdict
 from rmreader.studies import paper, plots
 from rmreader.studies.report import DASH, WORDS, Report, markdown, page, report
+from rmreader.training.kept import Group, Line, groups
 
 START = "start"
 OBJECTIVES = {"dcrl": "DCRL", "scst": "SCST", "ml": "continued ML"}

@@ -10,18 +10,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from rmreader.config import Recipe, load_recipe, recipe_from, to_tree
+from rmreader.core.recipe import Recipe, load_recipe, recipe_from, to_tree
 from rmreader.data.split import split_seed
 from rmreader.data.squad import read_squad
-from rmreader.learning.kept import keep
-from rmreader.learning.members import Member, variants
-from rmreader.learning.outfolder import fingerprint, flat, init_recipe
-from rmreader.learning.runs import Job, claim, start_scores, train_all
 from rmreader.studies import disagreements, paper
 from rmreader.studies.attention import study_attention
 from rmreader.studies.report import WORDS, Report, keep_report, save
 from rmreader.studies.scores import study_breakdown, study_scores
 from rmreader.studies.tables import OBJECTIVES, START, ablation_table, rl_table
+from rmreader.training.kept import keep
+from rmreader.training.members import Member, variants
+from rmreader.training.run_folder import fingerprint, flat, init_recipe
+from rmreader.training.runs import Job, claim, start_scores, train_all
 
 
 def study_ablation(

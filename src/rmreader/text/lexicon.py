@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.config import Inputs
-from rmreader.errors import UserError, explained, shown
-from rmreader.files import file_sha256, read_json, write_whole
+from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.files import file_sha256, read_json, write_whole
+from rmreader.core.recipe import Inputs
 from rmreader.text.vectors import SubwordTable, WordVectors, read_glove, table_path
 from rmreader.text.words import Words
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError, explained, shown
-from rmreader.files import file_sha256, read_json
+from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
 Ints = NDArray[np.int32]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.errors import UserError, explained
-from rmreader.files import file_sha256, read_json
+from rmreader.core.errors import UserError, explained
+from rmreader.core.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
-SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "tags"
+SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "shipped" / "tags"
 
 # Universal part-of-speech tags; 0 is for tokens that get none.
 POS = ("", "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",

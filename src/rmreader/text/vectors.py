@@ -16,11 +16,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.console import progress
-from rmreader.errors import UserError, explained
-from rmreader.files import file_sha256, open_bytes
+from rmreader.core.console import progress
+from rmreader.core.errors import UserError, explained
+from rmreader.core.files import file_sha256, open_bytes
 
-SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "vectors"
+SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "shipped" / "vectors"
 
 _LONGEST_WORD = 100  # longer words are unknown, as in BERT
 _CACHED_WORDS = 200_000

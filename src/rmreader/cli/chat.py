@@ -1,0 +1,192 @@
+"""A conversation about a passage or a shelf: question after question, answers in a table and marked in the passage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from rmreader.core.console import one_line
+from rmreader.core.errors import UserError, printable
+from rmreader.documents.passages import read_passage
+from rmreader.documents.shelf import Shelf
+from rmreader.reading.answers import Answer, Answers
+from rmreader.reading.reader import Reader
+
+PROMPT = "? "
+_SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown
+_AROUND = 200
+_STYLES = ("black on green", "black on yellow", "black on cyan")  # of the best, the second, the others
+HELP = """\
+Type a question about the passage. Besides:
+  :top N          show N answers to each question
+  :passage        show the whole passage, the last answers marked
+  :open FILE      go on with another passage, or another index
+  :help           this
+  :quit           leave (or end of input)"""
+
+
+class Chat:
+    """One conversation; ``console`` is where it is shown."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        passage: str,
+        console: Console,
+        top: int = 3,
+        min_confidence: float = 0.0,
+        always: bool = False,
+    ) -> None:
+        self.reader, self.passage, self.console = reader, passage, console
+        self.top, self.min_confidence, self.always = top, min_confidence, always
+        self.answers = Answers()
+
+    def run(self, ask: Callable[[str], str]) -> None:
+        """Take lines from ``ask`` (such as ``input``) until it ends or the person leaves."""
+        self.console.print(Text(f"{self.begin()} :help says what can be typed.", style="dim"))
+        while True:
+            try:
+                line = ask(PROMPT).strip()
+            except EOFError:
+                return
+            except KeyboardInterrupt:  # gives up the line, not the conversation
+                self.console.print()
+                continue
+            try:
+                if not self.take(line):
+                    return
+            except UserError as error:
+                self.console.print(Text(str(error), style="red"))
+
+    def begin(self) -> str:
+        """What is asked, in a sentence."""
+        return f"{len(self.passage.split()):,} words read."
+
+    def take(self, line: str) -> bool:
+        """Answer one line; False where it was the last."""
+        command, _, rest = line.partition(" ")
+        if not line:
+            return True
+        if not line.startswith(":"):
+            self.answer(line)
+        elif command in (":quit", ":q", ":exit"):
+            return False
+        elif command == ":top":
+            if rest.strip() not in map(str, range(1, 101)):
+                raise UserError(":top takes a number from 1 to 100.")
+            self.top = int(rest)
+        elif command == ":passage":
+            self.console.print(Panel(marked(self.passage, self.answers)))
+        elif command == ":open":
+            self.open(rest.strip())
+            self.console.print(Text(self.begin(), style="dim"))
+        else:
+            if command not in (":help", ":h", ":?"):
+                self.console.print(Text(f"{command}: no such command.", style="red"))
+            self.console.print(Text(HELP))
+        return True
+
+    def open(self, place: str) -> None:
+        """Go on with another."""
+        self.passage, self.answers = read_passage(place), Answers()
+
+    def answer(self, question: str) -> None:
+        """Show the answers to a question, and where they are."""
+        self.answers = self.reader.ask(
+            question, self.passage, top=self.top, min_confidence=self.min_confidence, always=self.always
+        )
+        if not self.answers:
+            self.console.print(Text(self.answers.doubt(), style="yellow"))
+            return
+        self.console.print(table(self.answers))
+        self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
+
+
+class ShelfChat(Chat):
+    """One conversation about a shelf; its passage is the one that the last answers are in."""
+
+    def __init__(
+        self, shelf: Shelf, console: Console, top: int = 3, min_confidence: float = 0.0, always: bool = False
+    ) -> None:
+        super().__init__(shelf.reader, "", console, top, min_confidence, always)
+        self.shelf = shelf
+        self.open(str(shelf.place))
+
+    def begin(self) -> str:
+        """What is asked, in a sentence."""
+        return f"{self.shelf.place}: {self.shelf.index.size():,} documents."
+
+    def open(self, place: str) -> None:
+        """Go on with another index."""
+        self.shelf, self.passage, self.answers = Shelf.open(place, self.reader), "", Answers()
+        self.shelf.index.size()  # which refuses what is none
+
+    def answer(self, question: str) -> None:
+        """Show the answers to a question, and where they are."""
+        found = self.shelf.ask(question, top=self.top, min_confidence=self.min_confidence, always=self.always)
+        if not found:
+            self.console.print(Text(found.doubt(), style="yellow"))
+            return
+        best = found[0].passage
+        self.passage = best.text
+        self.answers = Answers(one.answer for one in found if one.passage.id == best.id)
+        self.console.print(table([one.answer for one in found], [one.place for one in found]))
+        self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
+
+
+def table(answers: Sequence[Answer], places: Sequence[str] = ()) -> Table:
+    """The answers, best first; ``places`` are the characters, unless given."""
+    grid = Table(show_edge=False, pad_edge=False, header_style="dim")
+    for name in ("", "answer", "confidence", "score", "place"):
+        grid.add_column(name, justify="left" if name == "answer" else "right", overflow="fold")
+    for number, answer in enumerate(answers, start=1):
+        bar = "█" * round(10 * answer.confidence)
+        cells = (f"{number}", one_line(answer.text), f"{bar} {answer.confidence:.1%}", f"{answer.score:.2f}")
+        place = one_line(places[number - 1]) if places else f"{answer.start}–{answer.end}"
+        grid.add_row(*(Text(cell) for cell in cells), Text(place, style="dim"))
+    return grid
+
+
+def excerpt(passage: str, answers: list[Answer]) -> Text:
+    """The passage with the answers marked; of a long one, what is around the best."""
+    if len(passage) <= _SHOWN:
+        return marked(passage, answers)
+    best = answers[0]
+    begin = passage.rfind(best.sentence, 0, best.start + len(best.sentence)) if best.sentence else best.start
+    begin = min(begin if begin >= 0 else best.start, best.start)
+    low, high = max(0, begin - _AROUND), min(len(passage), max(best.end, begin + len(best.sentence)) + _AROUND)
+    text = marked(passage, answers)[low:high]
+    return Text.assemble("…" if low else "", text, "…" if high < len(passage) else "")
+
+
+def marked(passage: str, answers: list[Answer]) -> Text:
+    """The passage, better answers painted over lesser ones."""
+    text = Text(printable(passage))  # where rich drops a character, all places after it would be wrong
+    for number, answer in reversed(list(enumerate(answers))):
+        text.stylize(_STYLES[min(number, len(_STYLES) - 1)], answer.start, answer.end)
+    return text
+
+
+def remember(history: Path) -> Callable[[], None]:
+    """Let the person recall earlier questions with the arrow keys; returns what saves them at the end."""
+    try:
+        import readline
+    except ImportError:  # there is none on Windows
+        return lambda: None
+    with contextlib.suppress(OSError):  # the first time, or a home that cannot be written: it works all the same
+        history.parent.mkdir(parents=True, exist_ok=True)
+        readline.read_history_file(history)
+    readline.set_history_length(1000)
+
+    def save() -> None:
+        with contextlib.suppress(OSError):
+            readline.write_history_file(history)
+
+    return save

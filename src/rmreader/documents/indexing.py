@@ -1,0 +1,229 @@
+"""Folders into an index: what is new or has changed, by its content; what is gone comes out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from multiprocessing import get_context
+from pathlib import Path
+
+from rmreader.core.console import Advance, progress
+from rmreader.core.cores import cores
+from rmreader.core.errors import UserError
+from rmreader.core.files import file_sha256
+from rmreader.core.processes import end_with
+from rmreader.documents.document import LARGEST, read_document
+from rmreader.documents.index import Entry, Index, Name
+from rmreader.documents.passages import split
+
+_BATCH = 1 << 19  # characters that are written at once
+_FEW = 32  # documents that are read without other processes, which take a second to start
+_LONGEST = 120  # seconds for one document
+_REFUSED = "refused: "
+
+
+@dataclass
+class Added:
+    """What a run did to an index."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    passages: int = 0
+    refused: list[str] = field(default_factory=list)
+    """A sentence on every file that was not read, by what it is."""
+    notes: list[str] = field(default_factory=list)
+    """How documents were read that are not plain UTF-8."""
+
+
+def add(index: Index, folders: Sequence[Path], *, workers: int | None = None, apart: Path | None = None) -> Added:
+    """Make the index hold what the folders (or single files) hold now; ``apart`` is no document, as the index itself.
+
+    Documents are read by several processes, a few ahead of what is written, so that memory does not grow with the
+    collection. What a run that was killed has written is kept, and not read again.
+    """
+    done = Added()
+    for folder in (one.expanduser() for one in folders):
+        root, files = _files(folder, apart)
+        known = index.known(root)
+        gone = [(root, file) for file in known.keys() - set(files)] if folder.is_dir() else []
+        if gone:
+            index.put([], gone)
+        done.removed += len(gone)
+        with progress(f"indexing {folder}", total=len(files), unit="documents") as advance:
+            changed = _changed(root, files, known, done, advance)
+            for batch in _batches(_read(changed, cores() if workers is None else workers)):
+                for entry in batch:
+                    _count(done, entry, entry.name[1] in known)
+                    advance()
+                index.put(batch)
+    return done
+
+
+def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
+    """The root of a folder or file, and the paths in it; links are not followed, what is hidden is left alone."""
+    place = Path(os.path.realpath(folder))
+    if place.is_file():
+        return place.parent.as_posix(), [place.name]
+    if not place.is_dir():
+        raise UserError(f"{folder}: no such folder or file; check the path.")
+    own = [f"{os.path.realpath(apart)}{end}" for end in ("", "-wal", "-shm", "-journal")] if apart else []
+    found, open_ = list[str](), [str(place)]
+    while open_:
+        try:
+            with os.scandir(open_.pop()) as entries:
+                for entry in entries:
+                    if entry.name.startswith(".") or entry.path in own:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        open_.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        found.append(Path(entry.path).relative_to(place).as_posix())
+        except OSError as error:
+            raise UserError(f"{error.filename}: cannot be read ({error.strerror}); check its permissions.") from None
+    return place.as_posix(), sorted(found)
+
+
+def _changed(
+    root: str, files: Sequence[str], known: dict[str, tuple[str, str]], done: Added, advance: Advance
+) -> Iterator[Name]:
+    """The documents whose content is not the one that is known; the others are counted."""
+    for file in files:
+        if not _is_unicode(file):
+            done.refused.append(f"{file!a}: its name is no UTF-8; rename it.")
+            advance()
+            continue
+        checksum, note = known.get(file, ("", ""))
+        if checksum and checksum == _checksum(Path(root, file)):
+            done.unchanged += 1
+            done.refused += [note.removeprefix(_REFUSED)] if note.startswith(_REFUSED) else []
+            advance()
+        else:
+            yield root, file
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checksum(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except OSError:  # is read again, and said then
+        return ""
+
+
+def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
+    """Every document, read; in order, by other processes where there are many."""
+    few = list(islice(names, _FEW))
+    if workers < 2 or len(few) < _FEW:
+        yield from map(read_entry, chain(few, names))
+        return
+    waiting: deque[tuple[Name, Future[Entry]]] = deque()
+    context = get_context("spawn")  # a fork would copy the locks of threads that are not there
+    with ProcessPoolExecutor(workers, context, initializer=end_with, initargs=(os.getpid(),)) as pool:
+        try:
+            for name in chain(few, names):
+                with _alone_to_interrupt():
+                    waiting.append((name, pool.submit(read_entry, name)))
+                if len(waiting) >= 4 * workers:
+                    yield waiting.popleft()[1].result()
+            while waiting:
+                yield waiting.popleft()[1].result()
+        except BrokenProcessPool:
+            raise UserError(
+                f"{name[1]}: a process that reads documents ended at or before it; if this is a script of yours, call "
+                "it under `if __name__ == '__main__':`, else index with one worker to see which document it is."
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _alone_to_interrupt() -> Iterator[None]:
+    """Processes that start within do not hear Ctrl-C, which is for the one that starts them."""
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def read_entry(name: Name) -> Entry:
+    """One document as passages; where it cannot be read, the entry says why and has none."""
+    path = Path(*name)
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        checksum = hashlib.sha256(content).hexdigest() if len(content) <= LARGEST else file_sha256(path)
+        with _within(_LONGEST):
+            document = read_document(name[1], content)
+            return Entry(name, checksum, list(split(document.paragraphs)), document.offsets, document.note)
+    except UserError as error:
+        return Entry(name, checksum, (), "", f"{_REFUSED}{error}")
+    except TimeoutError:
+        return Entry(name, checksum, (), "", f"{_REFUSED}{name[1]}: takes more than {_LONGEST} s to read; convert it.")
+    except ModuleNotFoundError:
+        why = f"{_REFUSED}{name[1]}: this is a PDF document, which needs pypdf; pip install 'rmreader[pdf]' gets it."
+        return Entry(name, "", (), "", why)  # without a checksum, so that the next run tries again
+    except OSError as error:
+        return Entry(name, "", (), "", f"{_REFUSED}{name[1]}: cannot be read ({error.strerror}); check it.")
+
+
+@contextmanager
+def _within(seconds: int) -> Iterator[None]:
+    """``TimeoutError`` after so long, where signals allow: some documents are made to be read for ever."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """What is written in one transaction: about ``_BATCH`` characters."""
+    batch, size = list[Entry](), 0
+    for entry in entries:
+        batch.append(entry)
+        size += 1000 + sum(len(passage.text) for passage in entry.passages)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _count(done: Added, entry: Entry, known: bool) -> None:
+    if entry.note.startswith(_REFUSED):
+        done.refused.append(entry.note.removeprefix(_REFUSED))
+        return
+    done.notes += [entry.note] if entry.note else []
+    done.changed += known
+    done.added += not known
+    done.passages += len(entry.passages)

@@ -1,0 +1,142 @@
+"""Questions from files: SQuAD JSON, JSON Lines, CSV, TSV and Parquet, streamed; a bad row is named and left out."""
+
+import tempfile
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmreader.core.errors import UserError, shown
+from rmreader.data.squad import read_squad
+from rmreader.data.tables import Source, no_column, trees
+from rmreader.reading.answers import Row
+from rmreader.reading.reader import rows_of
+
+_USUAL = {"id": ("id",), "question": ("question",), "passage": ("passage", "context")}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Under which names a row's parts are; an empty name takes the usual one."""
+
+    id: str = ""
+    question: str = ""
+    passage: str = ""
+
+    def names(self, part: str) -> tuple[str, ...]:
+        """The names under which a part may be."""
+        named: str = getattr(self, part)
+        return (named,) if named else _USUAL[part]
+
+    def pick(self, part: str, there: Container[str]) -> str | None:
+        """The name under which it is here, if it is."""
+        return next((name for name in self.names(part) if name in there), None)
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be answered: where it is and what is wrong with it."""
+
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Iterator[Row | BadRow]:
+    """Every row of a file (``-``: of standard input), in order, the bad ones as what is wrong with them. No id comes
+    twice."""
+    source, columns = Source.of(path, kind), columns or Columns()
+    yield from _squad(source) if source.kind == "squad" else _checked(source, columns)
+
+
+def _squad(source: Source) -> Iterator[Row | BadRow]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = source.path
+        if source.content is not None:
+            path = Path(folder) / "stdin"
+            path.write_bytes(source.content)
+        dataset = read_squad(path, answers_needed=False)
+    for problem in dataset.problems:
+        yield BadRow(str(source), str(problem).split(": ", 1)[1])
+    yield from rows_of(dataset)
+
+
+def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
+    """Plain rows, numbered from 1, as questions; a row without an id is known by its number, or where that is another
+    row's id by what and number."""
+    what = "line" if source.kind == "jsonl" else "row"
+    seen: set[str] = set()
+    given: set[str] | None = None  # ids of the whole file that look like numbers, read when first needed
+
+    def choose(there: Sequence[str]) -> list[str]:
+        return _needed(source, columns, there)
+
+    for number, tree in trees(source, choose):
+        place = f"{source}: {what} {number}"
+        if isinstance(tree, str):  # what is wrong with it
+            yield BadRow(place, tree)
+            continue
+        try:
+            id = id_of(tree, columns)
+            if id is None:
+                given = _numbers(trees(source, choose), columns) if given is None else given
+                id = f"{what} {number}" if str(number) in given else str(number)
+            if id in seen:
+                raise ValueError(f"its id, {shown(id)}, is that of an earlier row")
+            row = row_of(id, tree, columns)
+        except ValueError as error:
+            yield BadRow(place, str(error))
+            continue
+        seen.add(id)
+        yield row
+
+
+def row_of(id: str, tree: dict[str, Any], columns: Columns) -> Row:
+    """The question that plain data hold; ``ValueError`` says what is wrong with them."""
+    return Row(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
+
+
+def id_of(tree: dict[str, Any], columns: Columns) -> str | None:
+    """The id of a row, None where it has none."""
+    name = columns.pick("id", tree)
+    value = None if name is None else tree[name]
+    if value is None or value == "":
+        if columns.id:
+            raise ValueError(f"{columns.id!r} is missing")
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{name!r} is neither text nor number but {type(value).__name__}")
+    return str(value)
+
+
+def _numbers(rows: Iterator[tuple[int, Any]], columns: Columns) -> set[str]:
+    """Those ids of a file that could be the number of a row."""
+    good = (tree for _, tree in rows if isinstance(tree, dict))
+    ids = (str(tree[name]) for tree in good if (name := columns.pick("id", tree)) is not None)
+    return {id for id in ids if id.isdecimal()}
+
+
+def _text(tree: dict[str, Any], columns: Columns, part: str) -> str:
+    name = columns.pick(part, tree)
+    value = None if name is None else tree[name]
+    if value is None:
+        raise ValueError(f"{' or '.join(map(repr, columns.names(part)))} is missing")
+    if not isinstance(value, str):
+        raise ValueError(f"{name!r} is no text but {type(value).__name__}")
+    if not value.strip():
+        raise ValueError(f"{name!r} is empty")
+    return value
+
+
+def _needed(source: Source, columns: Columns, there: Sequence[str]) -> list[str]:
+    """The columns of a table that are read; refused where one that is needed is missing, or there twice."""
+    picked = [name for part in _USUAL if (name := columns.pick(part, there)) is not None]
+    for name in picked:
+        if list(there).count(name) > 1:
+            raise UserError(f"{source}: there are several columns {name!r}; leave one, or rename the others.")
+    for part in ("question", "passage", *(["id"] if columns.id else [])):
+        if columns.pick(part, there) is None:
+            raise UserError(f"{no_column(source, columns.names(part), there)}; say which it is: --{part}-column NAME.")
+    return picked

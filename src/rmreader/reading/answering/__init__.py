@@ -1,1 +1,0 @@
-"""Answering: windows, spans, confidence, ensembles. Start at ``reader.py``."""

@@ -1,0 +1,193 @@
+"""What runs the network: ONNX Runtime, without torch; or what is plugged in for readers that need torch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import chain, islice
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmreader.core.cores import MOST_THREADS, cores
+from rmreader.core.errors import UserError, explained
+from rmreader.readers.folder import Folder
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+    from rmreader.reading.engine.contextual import AddedInputs
+    from rmreader.reading.engine.inputs import WordInputs
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A question and a passage (or a window of one), at least one token each."""
+
+    question: str
+    context: str
+    question_words: Sequence[str]
+    context_words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Logits:
+    """Logits of where the answer starts and ends, [m] each."""
+
+    start: NDArray[np.float32]
+    end: NDArray[np.float32]
+    none: NDArray[np.float32] | None = None
+    """[1]: of there being no answer, on the scale of a start's plus an end's; where the network has it."""
+
+
+Vectors = tuple[NDArray[np.float32], NDArray[np.float32]]  # of a question and a passage
+Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # E [n, m] and B [m, m] of each, unnormalised
+
+
+class Engine(Protocol):
+    """What a Reader asks of the thing that runs its network."""
+
+    def read(self, pair: Pair) -> Logits:
+        """Read one question, as fast as can be."""
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+        """Read many, in order, never far ahead of what was asked for."""
+
+    def attend(self, pair: Pair) -> Rounds:
+        """The attentions of one question."""
+
+
+class Pace:
+    """Which of two ways is the faster one just now.
+
+    A second thread gains a fifth on an idle machine and costs half as much again on a busy one, so mostly the faster
+    way is taken, and now and then the other is tried, three times in a row: the first call after a change is often
+    slow, so that a single one would tell nothing. (The answer is the same either way.)
+    """
+
+    def __init__(self, retry: int = 64) -> None:
+        self.retry = retry
+        self._calls = 0
+        self._costs: list[list[float]] = [[], []]  # the latest three of each way
+
+    def choose(self) -> int:
+        """0 or 1."""
+        self._calls += 1
+        for way, costs in enumerate(self._costs):
+            if len(costs) < 3:
+                return way
+        faster = int(min(self._costs[1]) < min(self._costs[0]))
+        return 1 - faster if self._calls % self.retry < 3 else faster
+
+    def note(self, way: int, cost: float) -> None:
+        """What a call cost."""
+        self._costs[way] = [*self._costs[way][-2:], cost]
+
+
+class OnnxEngine:
+    """One question at a time in the graph of ``graph.py``; many of them side by side in threads."""
+
+    def __init__(self, folder: Folder, precision: str, threads: int) -> None:
+        self.folder, self.precision, self.threads = folder, precision, threads
+        self._pace = Pace()
+        from rmreader.reading.engine import native
+        from rmreader.reading.engine.graph import reader_graph
+        from rmreader.reading.engine.inputs import WordInputs, session
+
+        weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
+        self.added: AddedInputs | None = None
+        misfit = KeyError, ValueError, TypeError, ArithmeticError
+        with explained(f"{folder.path}: the weights do not fit recipe.yaml ({{why}}); restore the folder.", *misfit):
+            if recipe.inputs.tags or recipe.inputs.contextual:
+                from rmreader.reading.engine.contextual import AddedInputs
+
+                self.added = AddedInputs(folder, weights, int8)
+            self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
+            model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
+            self._session = cache(partial(session, model))  # by the number of threads
+
+    @cached_property
+    def _explaining(self) -> ort.InferenceSession:
+        from rmreader.reading.engine.graph import reader_graph
+        from rmreader.reading.engine.inputs import session
+
+        return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
+
+    def read(self, pair: Pair) -> Logits:
+        """Read one question: a second thread takes half of the large products, where that is the faster way."""
+        threads = 1 + self._pace.choose() if self.threads > 1 else 1
+        session, began = self._session(threads), perf_counter()
+        scores = self._run(session, pair, self.words(pair.question_words, pair.context_words), threads)
+        self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
+        return scores
+
+    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+        """Read many, a few ahead of what is asked for."""
+        pairs = iter(pairs)
+        first = list(islice(pairs, 2))
+        if len(first) < 2 or self.threads == 1:
+            yield from map(self.read, first)
+            yield from map(self.read, pairs)
+            return
+        session = self._session(1)  # each has a thread to itself
+        with ThreadPoolExecutor(self.threads, "reading") as pool:
+            ahead: deque[Future[Logits]] = deque()
+            try:
+                for pair in chain(first, pairs):
+                    # looked up here: in its thread it would wait for the interpreter, and a processor with it
+                    known = self.words(pair.question_words, pair.context_words)
+                    ahead.append(pool.submit(self._run, session, pair, known))
+                    if len(ahead) > 4 * self.threads:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+            finally:
+                for future in ahead:
+                    future.cancel()
+
+    def attend(self, pair: Pair) -> Rounds:
+        """The attentions of one question, in float whatever the precision."""
+        known = self.words(pair.question_words, pair.context_words)
+        found = self._explaining.run(None, self._inputs(pair, known))
+        rounds = found[3 if self.folder.recipe.network.no_answer else 2 :]
+        return list(zip(rounds[::2], rounds[1::2], strict=True))
+
+    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors, threads: int = 1) -> Logits:
+        return Logits(*session.run(None, self._inputs(pair, known, threads)))
+
+    def _inputs(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
+        if self.added is not None:
+            known = self.added.join((pair.question_words, pair.context_words), known, threads)
+        return {"question": known[0], "context": known[1]}
+
+
+def make_engine(
+    folder: Folder, engine: str | None = None, precision: str | None = None, threads: int | None = None
+) -> Engine:
+    """The engine a reader needs: ONNX Runtime, but torch for what that cannot run."""
+    obstacle = None
+    if folder.recipe.inputs.contextual:
+        from rmreader.reading.engine.contextual import why_torch
+
+        obstacle = why_torch(folder)
+    if engine == "torch" or (engine is None and obstacle is not None):
+        return _plugged(folder, obstacle)
+    if obstacle is not None:
+        raise UserError(f"{folder.path}: a reader with {obstacle} runs in torch alone.")
+    return OnnxEngine(folder, precision or folder.precision, threads or min(cores(), MOST_THREADS))
+
+
+def _plugged(folder: Folder, obstacle: str | None) -> Engine:
+    """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room after this one."""
+    from importlib.metadata import entry_points
+
+    what = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
+    none = ImportError, StopIteration  # no torch, or rmreader itself is not installed
+    with explained(f"{folder.path}: {what} needs torch; pip install 'rmreader[train]'.", *none):
+        engine: Engine = next(iter(entry_points(group="rmreader.engines", name="torch"))).load()(folder)
+    return engine

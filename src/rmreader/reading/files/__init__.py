@@ -1,1 +1,0 @@
-"""Files: questions from a file, answers into a file, passages from the keyboard. Start at ``predict.py``."""

@@ -1,0 +1,83 @@
+"""Asking documents: what a search finds is read in turn with all other questions; an answer is shown in its place."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from rmreader.core.errors import UserError
+from rmreader.documents.places import BETWEEN
+from rmreader.documents.rank import Citation, choose
+from rmreader.documents.shelf import JOINED, READ, Shelf, cite, side_by_side
+from rmreader.server import schemas
+from rmreader.server.batcher import CLIENT, Batcher
+from rmreader.server.schemas import Refused, Response, reply
+
+AROUND = 10  # passages before and after an answer's that are shown with it
+SEARCHES = 2  # at once
+
+T = TypeVar("T")
+
+
+class Documents:
+    """The shelf that a server has, if any. No client ever names a file, only passages of the index by their ids."""
+
+    def __init__(self, shelf: Shelf | None, batcher: Batcher) -> None:
+        self._shelf, self._batcher = shelf, batcher
+        self._pool = ThreadPoolExecutor(SEARCHES, thread_name_prefix="shelf")
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()  # a client searches once at a time
+
+    @property
+    def shelf(self) -> Shelf:
+        """The shelf, or a refusal."""
+        if self._shelf is None:
+            raise Refused(404, "no_index", "This server has no index of documents; it does if started with --index.")
+        return self._shelf
+
+    async def ask(self, ask: schemas.AskShelf) -> Response:
+        """Answers with their places, or that the documents do not say."""
+        count = min(READ, self._batcher.settings.queue)
+        passages = await self._look(self.shelf.search, ask.question, count)
+        if getattr(self._batcher.reader, "decision", None) is None:  # it cannot tell which passage has the answer
+            texts = side_by_side(passages[:JOINED])
+            found = await self._batcher.ask([(ask.question, texts.text, ask.top, True)] if passages else [])
+            cited = cite(passages, texts, [one for answers in found for one in answers], ask.min_confidence)
+        else:
+            read = await self._batcher.ask([(ask.question, passage.text, ask.top, True) for passage in passages])
+            cited = choose(passages, read, ask.top, ask.min_confidence, ask.always)
+        answers = [spelled(one) for one in cited]
+        tree: dict[str, Any] = {"answer": answers[0] if answers else None, "answers": answers}
+        if cited.none is not None:
+            tree["no_answer"] = cited.none
+        if not answers and cited.guess is not None:
+            tree["guess"] = spelled(cited.guess)
+        return reply(tree)
+
+    async def place(self, ask: schemas.AskPlace) -> Response:
+        """The text of a document around one of its passages, which is ``text[start:end]``."""
+        near = await self._look(self.shelf.index.around, ask.passage, AROUND)
+        number = next((number for number, one in enumerate(near) if one.id == ask.passage), None)
+        if number is None:
+            raise Refused(404, "no_passage", "The index has no such passage; it may have changed: ask again.")
+        here = near[number]
+        start = sum(len(one.text) + len(BETWEEN) for one in near[:number])
+        tree = {"document": here.file, "page": here.stretch.page, "heading": here.stretch.heading}
+        text = BETWEEN.join(one.text for one in near)
+        return reply({**tree, "text": text, "start": start, "end": start + len(here.text)})
+
+    async def _look(self, look: Callable[[str, int], T], what: str, count: int) -> T:
+        """In a thread: an index may be large, and on a slow disk."""
+        async with self._turns.setdefault(CLIENT.get(), asyncio.Lock()):
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, look, what, count)
+            except UserError as error:  # whose sentence names a file: it is no fault of the client's
+                raise RuntimeError("the index cannot be used") from error
+
+
+def spelled(one: Citation) -> dict[str, Any]:
+    """An answer with its place in the document's original and in the passage; where on the disk that is stays here."""
+    tree: dict[str, Any] = {"text": one.text, "score": one.answer.score, "confidence": one.confidence}
+    tree |= {"sentence": one.sentence, "document": one.file, "page": one.passage.stretch.page}
+    tree |= {"heading": one.passage.stretch.heading, "start": one.start, "end": one.end, "offsets": one.passage.offsets}
+    return tree | {"passage": {"id": one.passage.id, "start": one.answer.start, "end": one.answer.end}}

@@ -1,0 +1,178 @@
+"""Inputs that depend on the whole text a word is in, tags and contextual vectors: what the network must know of them,
+and how they join batches. (What a word is told of wherever it is, ``text/words.py`` has.)"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rmreader.core.errors import UserError
+from rmreader.core.recipe import Inputs
+from rmreader.data.batch import Batch, given
+from rmreader.data.batches import token_rows
+from rmreader.data.encoded import Encoded
+from rmreader.data.tagged import Tagged, tag_encoded
+from rmreader.model.contextual import ENCODER_FILES, FrozenEncoder, TunedEncoder, frozen_encoder, tuned_encoder
+from rmreader.text.contextual import ENCODER, Shape
+from rmreader.text.piece_layout import PiecePadding, lay_out
+from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
+from rmreader.text.tags import Tagger
+from rmreader.training.frozen_vectors import FrozenVectors, open_vectors
+
+# SQuAD has 1.08 of MiniLM's pieces per word: half again as many shapes
+_SHAPES = PiecePadding(pieces=32, least=1.2, windows=8)
+
+
+class TextInputs:
+    """The tagger and the encoder that a recipe names, on a device; they serve any number of data sets."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        device: torch.device,
+        cache_dir: str | Path | None = None,
+        reader: Path | None = None,
+        encoder: Path | None = None,
+    ) -> None:
+        """``reader``: the folder of a trained reader, whose labels and encoder these must be. ``encoder``: a reader's
+        copy of a tuned encoder, shape and vocabulary; its weights are then loaded with the network's."""
+        self.inputs, self.device, self.cache_dir = inputs, device, cache_dir
+        known = Shape.load(reader, inputs) if reader is not None else None
+        self.tagger = Tagger(inputs.tags, known.entities if known else None) if inputs.tags else None
+        self.frozen: FrozenEncoder | None = None
+        self.tuned: TunedEncoder | None = None
+        self.pieces: Pieces | None = None
+        if inputs.contextual and inputs.contextual_mode == "frozen":
+            self.frozen = frozen_encoder(inputs.contextual).to(device)
+            if known and known.fingerprint != self.frozen.fingerprint:
+                raise UserError(f"{reader}: it was trained with another encoder than {inputs.contextual} is now.")
+        elif inputs.contextual:
+            own = reader / ENCODER if reader is not None else encoder
+            self._source = own or encoder_folder(inputs.contextual)
+            self.tuned, self.pieces = tuned_encoder(inputs, own)
+        self._opened: dict[str, Attachment] = {}
+
+    @property
+    def shape(self) -> Shape:
+        """What the network and its reader must know."""
+        encoder = self.frozen or self.tuned
+        return Shape(
+            entities=self.tagger.entities if self.tagger else (),
+            layers=encoder.layers if encoder else 0,
+            size=encoder.size if encoder else 0,
+            fingerprint=self.frozen.fingerprint if self.frozen else "",
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write what a reader needs of these into its folder; of a tuned encoder its shape and its vocabulary."""
+        if self.inputs.tags or self.inputs.contextual:
+            self.shape.save(folder)
+        if self.tuned is not None:
+            (folder / ENCODER).mkdir(exist_ok=True)
+            for name in ENCODER_FILES:
+                shutil.copyfile(self._source / name, folder / ENCODER / name)
+
+    def of(self, encoded: Encoded, keep: bool = True, repeat_shapes: bool = False) -> Attachment | None:
+        """How batches of a data set get these inputs, None where the recipe asks for none.
+
+        ``keep``: what is computed for it is kept on disk. ``repeat_shapes``: sequences are padded so that few
+        different shapes occur, for captured graphs.
+        """
+        if not (self.inputs.tags or self.inputs.contextual):
+            return None
+        found = self._opened.get(encoded.content) or self._open(encoded, keep)
+        if keep:
+            self._opened[encoded.content] = found
+        return dataclasses.replace(found, encoded=encoded, repeat_shapes=repeat_shapes)
+
+    def _open(self, encoded: Encoded, keep: bool) -> Attachment:
+        tagged = tag_encoded(encoded, self.tagger, self.cache_dir, keep) if self.tagger else None
+        table = self.pieces.table(encoded.vocabulary) if self.pieces else None
+        vectors = None
+        if self.frozen is not None and (self.inputs.contextual_cache != "none" or not keep):
+            place = self.device if self._fits(encoded, self.frozen) else "cpu"
+            on_disk = keep and self.inputs.contextual_cache == "disk"
+            vectors = open_vectors(encoded, self.frozen, self.cache_dir, place, on_disk)
+        return Attachment(self, encoded, tagged, vectors, table)
+
+    def _fits(self, encoded: Encoded, encoder: FrozenEncoder) -> bool:
+        """Whether the vectors may be on the device: it is a GPU, and half of its free memory holds them."""
+        if self.device.type != "cuda":
+            return False
+        tokens = sum(int(encoded.arrays[f"{part}_bounds"][-1]) for part in ("context", "question"))
+        return 2 * tokens * encoder.layers * encoder.size < torch.cuda.mem_get_info(self.device)[0] // 2
+
+
+@dataclass
+class Attachment:
+    """The text inputs of one data set."""
+
+    inputs: TextInputs
+    encoded: Encoded
+    tagged: Tagged | None
+    vectors: FrozenVectors | None
+    table: PieceTable | None
+    repeat_shapes: bool = False
+    words: Any = None  # of an encoder that runs anew for every batch
+
+    def __post_init__(self) -> None:
+        self.resident = self.vectors is not None and self.vectors.device.type == "cuda"
+
+    def attach(self, batch: Batch[Any]) -> Batch[Any]:
+        """On the host: a batch with its text inputs; of vectors that are on a GPU the rows, which ``fill`` looks up."""
+        index, begin = given(batch.index), given(batch.offset)
+        widths = batch.question.shape[1], batch.context.shape[1]
+        rows = token_rows(self.encoded, index, begin, batch.context_lengths, *widths)
+        found: dict[str, Any] = {}
+        if self.tagged is not None:
+            found["question_tags"] = self.tagged.questions[rows[0]].astype(np.int64)
+            found["context_tags"] = self.tagged.contexts[rows[1]].astype(np.int64)
+        if self.resident:
+            found["question_layer_rows"], found["context_layer_rows"] = rows
+        elif self.vectors is not None:
+            layers = self.vectors.gather(*map(torch.from_numpy, rows))
+            found["question_layers"], found["context_layers"] = (part.numpy() for part in layers)
+        elif self.inputs.frozen is not None:
+            found["question_layers"] = self._compute("question", self.encoded.rows[index], rows[0])
+            found["context_layers"] = self._compute("context", self.encoded.paragraph[index], rows[1])
+        if self.table is not None:
+            spans = zip(index.tolist(), begin.tolist(), batch.context_lengths.tolist(), strict=True)
+            contexts = [self.encoded.context_tokens(i)[first : first + length] for i, first, length in spans]
+            questions = [self.encoded.question_tokens(i) for i in index.tolist()]
+            pieces, pairing = given(self.inputs.pieces), self.inputs.inputs.contextual_pairing
+            pad = _SHAPES if self.repeat_shapes else None
+            found |= vars(lay_out(pieces, self.table, questions, contexts, pairing, widths, pad))
+        return dataclasses.replace(batch, **found)
+
+    def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
+        """On the device, as part of the step: the vectors in place of their rows."""
+        if batch.question_layer_rows is None or batch.context_layer_rows is None or self.vectors is None:
+            return batch
+        question, context = self.vectors.gather(batch.question_layer_rows, batch.context_layer_rows)
+        done: dict[str, Any] = {"question_layer_rows": None, "context_layer_rows": None}
+        return dataclasses.replace(batch, question_layers=question, context_layers=context, **done)
+
+    def _compute(self, part: str, texts: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float16]:
+        """[B, n, layers, size] without a cache: whole texts through the encoder, then the tokens of ``rows``.
+
+        In half precision, as the cache keeps them, so that a run with it and one without are the same.
+        """
+        encoder = self.inputs.frozen
+        assert encoder is not None
+        if self.words is None:
+            self.words = encoder.table(self.encoded.vocabulary)
+        tokens, bounds = self.encoded.arrays[f"{part}_tokens"], self.encoded.arrays[f"{part}_bounds"]
+        first, after = bounds[texts], bounds[texts + 1]
+        whole = [np.asarray(tokens[begin:end]) for begin, end in zip(first, after, strict=True)]
+        vectors = encoder.encode(self.words, whole).half().cpu().numpy()
+        vectors = np.concatenate([np.zeros_like(vectors[:1]), vectors])  # row 0 is padding's
+        starts = np.cumsum(after - first) - (after - first)
+        return vectors[np.where(rows > 0, rows + (starts - first)[:, None], 0)]

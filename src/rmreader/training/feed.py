@@ -1,0 +1,78 @@
+"""Batches for the device: made ahead by a thread, copied without waiting, their words looked up in the step itself."""
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rmreader.data.batch import Batch
+from rmreader.data.batches import Padding, assemble_rows, list_letters, look_up
+from rmreader.data.encoded import Encoded
+from rmreader.text.lexicon import Lexicon
+from rmreader.text.words import Words
+from rmreader.training.contextual import TextInputs
+
+Attach = Callable[[Batch[Any], NDArray[Any]], Batch[Any]]  # puts more beside a batch of these questions
+_AHEAD = 4  # batches in the making
+
+
+class Feed:
+    """A data set on a device. The table of its vocabulary is there once; batches carry rows of it."""
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        lexicon: Lexicon,
+        device: torch.device,
+        pad: Padding | None = None,
+        max_context: int | None = None,
+        text_inputs: TextInputs | None = None,
+        keep: bool = True,
+        teacher: Attach | None = None,
+    ) -> None:
+        """``keep``: tags and contextual vectors that are computed for these data are kept on disk."""
+        self.teacher = teacher
+        self.encoded, self.device, self.pad, self.max_context = encoded, device, pad, max_context
+        self._more = text_inputs.of(encoded, keep, pad is not None) if text_inputs is not None else None
+        table = lexicon.look_up(encoded.vocabulary)
+        self._table: Words[Tensor] = table.map(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device))
+        self._lengths = table.lengths  # decide how wide a batch's characters are
+
+    def batches(self, indices: Iterable[NDArray[Any]]) -> Generator[tuple[NDArray[Any], Batch[Tensor]]]:
+        """Each of the given lists of questions with its batch, which ``fill`` completes."""
+        with ThreadPoolExecutor(1, "batches") as pool:
+            waiting: deque[tuple[NDArray[Any], Future[Batch[Tensor]]]] = deque()
+            try:
+                for index in indices:
+                    waiting.append((index, pool.submit(self._make, index)))
+                    if len(waiting) > _AHEAD:
+                        yield self._ready(*waiting.popleft())
+                while waiting:
+                    yield self._ready(*waiting.popleft())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
+        """The batch with all that it has by rows looked up; part of the step, so that it is captured with it."""
+        batch = look_up(batch, self._table)
+        return batch if self._more is None else self._more.fill(batch)
+
+    def _make(self, index: NDArray[Any]) -> Batch[Tensor]:
+        batch = assemble_rows(self.encoded, self._lengths, index, self.pad, self.max_context)
+        if self._more is not None:
+            batch = self._more.attach(batch)
+        if self.pad is not None and batch.word_rows is not None:
+            batch = dataclasses.replace(batch, letters=list_letters(self._lengths[batch.word_rows]))
+        if self.teacher is not None:
+            batch = self.teacher(batch, index)
+        pin = self.device.type == "cuda"
+        return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))
+
+    def _ready(self, index: NDArray[Any], made: Future[Batch[Tensor]]) -> tuple[NDArray[Any], Batch[Tensor]]:
+        return index, made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))

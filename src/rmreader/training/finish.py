@@ -1,0 +1,65 @@
+"""What is done with a reader once it is trained: its confidences are fitted, and files of questions answered."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rmreader.core.console import say
+from rmreader.core.errors import UserError
+from rmreader.core.files import write_whole
+from rmreader.core.recipe import Recipe
+from rmreader.data.encode import encode_file
+from rmreader.readers.folder import MANIFEST, open_folder, update
+from rmreader.reading.calibrate import ENOUGH, calibrate, rows_in
+from rmreader.training.contextual import TextInputs
+from rmreader.training.evaluate import predict
+from rmreader.training.feed import Feed
+from rmreader.training.prepare import Setup
+from rmreader.training.reader_folder import load_network, pick_device
+from rmreader.training.run_folder import find_init
+
+
+def calibrate_best(setup: Setup) -> None:
+    """The last step: fit the reader's temperature on the held-out articles, unless that was done when the run first
+    ended. A reader that cannot be calibrated is whole all the same, and its training was long: it is only said."""
+    best, init = setup.out / "best", setup.recipe.training.init
+    if "calibration" in open_folder(best).about:
+        return
+    if setup.selection is None:
+        state = f"as sure as training.init={init}, temperature {setup.temperature:.3f}," if init else "not calibrated,"
+        why = f"confidences are {state} since no articles are held out to fit them on (training.holdout=0)"
+        say(f"{best}: {why}; rmreader calibrate fits them on questions of yours.")
+        update(best, **_decision_of(setup.recipe))
+        return
+    able = setup.recipe.network.no_answer
+    questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
+    if init and len(questions) < ENOUGH:
+        say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
+        calibration = {"inherited": init, "questions": len(questions)}
+        update(best, calibration=calibration, **_decision_of(setup.recipe))
+        return
+    try:
+        calibrate(best, questions, engine="torch")
+    except UserError as error:
+        say(f"{best}: confidences are not calibrated: {error}")
+
+
+def _decision_of(recipe: Recipe) -> dict[str, Any]:
+    """What the reader that a run started from decides by, for a network that can say that there is no answer."""
+    manifest = find_init(recipe.training.init) if recipe.network.no_answer else None
+    about = open_folder(manifest.parent).about if manifest is not None and manifest.name == MANIFEST else {}
+    return {"no_answer": about["no_answer"]} if "no_answer" in about else {}
+
+
+def answer_file(
+    reader: Path, questions: Path, out: Path, device: str | None, cache_dir: str | Path | None = None
+) -> None:
+    """A reader's answers by id, in the official format, unless they are there."""
+    if not out.exists():
+        place = pick_device(device)
+        network, lexicon, recipe = load_network(reader, place)
+        encoded = encode_file(questions, cache_dir)
+        text_inputs = TextInputs(recipe.inputs, place, cache_dir, reader)
+        feed = Feed(encoded, lexicon, place, text_inputs=text_inputs)
+        texts, _ = predict(network, feed, recipe.decoding.max_length)
+        write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())

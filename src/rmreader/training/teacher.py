@@ -1,0 +1,103 @@
+"""The teacher: readers whose mean distributions over the training questions a student learns from beside the references
+(Hu et al., EMNLP 2018). They are computed once per training file and kept, in 16 bits per passage word."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rmreader.core.console import progress
+from rmreader.core.files import cache_folder
+from rmreader.data.batch import Batch
+from rmreader.data.batches import windows
+from rmreader.data.encoded import Encoded
+from rmreader.data.store import Arrays, bounds_of, kept
+from rmreader.model.network import Pointers
+from rmreader.readers.folder import find, open_folder, reader_names
+from rmreader.training.contextual import TextInputs
+from rmreader.training.evaluate import in_order
+from rmreader.training.feed import Feed
+from rmreader.training.reader_folder import load_network
+
+_LEAST = -1e4  # a log-probability of nothing, in 16 bits
+
+
+def attach(said: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
+    """The batch of some questions with what the teacher said of them, as wide as it is."""
+    steps = np.arange(batch.context.shape[1])
+    inside = steps < batch.context_lengths[:, None]
+    places = (said["bounds"][index][:, None] + steps)[inside]
+    taught: dict[str, Any] = {}
+    for name in ("start", "end"):
+        taught[f"taught_{name}"] = np.full(inside.shape, _LEAST, np.float16)
+        taught[f"taught_{name}"][inside] = said[name][places]
+    if "no_answer" in said:
+        taught["taught_no_answer"] = said["no_answer"][index]
+    return dataclasses.replace(batch, **taught)
+
+
+def teach(
+    names: str, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None = None
+) -> Arrays:
+    """log p1, log p2 and the log-odds of no answer of every question to learn from, the mean of the readers called
+    ``names``. What each of them says is kept, so that another list of readers costs only those that are new in it."""
+    every = [_said(find(name), learned, max_context, device, cache_dir) for name in reader_names(names)]
+    mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
+    for name in ("start", "end"):
+        total = sum(np.exp(np.asarray(said[name], np.float32)) for said in every)
+        with np.errstate(divide="ignore"):
+            mean[name] = np.maximum(np.log(total / len(every)), _LEAST).astype(np.float16)
+    if able := [said["no_answer"] for said in every if "no_answer" in said]:
+        chance = np.clip(sum(1 / (1 + np.exp(-odds.astype(np.float64))) for odds in able) / len(able), 1e-6, 1 - 1e-6)
+        mean["no_answer"] = np.log(chance / (1 - chance)).astype(np.float32)
+    return mean
+
+
+def _said(
+    reader: Path, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None
+) -> Arrays:
+    """One reader's distributions, taken from the cache where they are."""
+    weights = open_folder(reader).about["checksums"]["weights.safetensors"]
+    facts = "\n".join([weights, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
+    folder = cache_folder("taught", cache_dir) / hashlib.sha256(facts.encode()).hexdigest()[:32]
+
+    def make() -> tuple[Arrays, dict[str, Any]]:
+        return distributions(reader, learned, max_context, device), {"reader": str(reader)}
+
+    return kept(folder, make, "teacher's distributions")[0]
+
+
+def distributions(
+    reader: Path, learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
+) -> dict[str, NDArray[Any]]:
+    """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer if it has them."""
+    lengths = windows(learned, np.arange(len(learned)), max_context)[1]
+    bounds = bounds_of(lengths)
+    arrays: dict[str, NDArray[Any]] = {name: np.full(int(bounds[-1]), _LEAST, np.float16) for name in ("start", "end")}
+    batches = in_order(learned, batch_size)
+    network, lexicon, recipe = load_network(reader, device)
+    if recipe.network.no_answer:
+        arrays["no_answer"] = np.zeros(len(learned), np.float32)
+    text_inputs = TextInputs(recipe.inputs, device, reader=reader)
+    feed = Feed(learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False)
+    with progress(f"teacher {reader.name}", len(batches), "batches") as advance, torch.no_grad():
+        for index, batch in feed.batches(batches):
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                pointers: Pointers = network(feed.fill(batch))
+            mask = np.arange(batch.context.shape[1]) < lengths[index][:, None]
+            places = (bounds[index][:, None] + np.arange(mask.shape[1]))[mask]
+            for name, log_p in (("start", pointers.log_p1), ("end", pointers.log_p2)):
+                arrays[name][places] = np.maximum(_numpy(log_p)[mask], _LEAST)
+            if pointers.no_answer is not None:
+                arrays["no_answer"][index] = _numpy(pointers.no_answer)
+            advance()
+    return {**arrays, "bounds": bounds}
+
+
+def _numpy(tensor: Tensor) -> NDArray[np.float32]:
+    return np.asarray(tensor.float().cpu().numpy())

@@ -1,0 +1,237 @@
+"""Documents: every kind read, encodings said, anything else named and refused, and none that can do harm."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.documents import WORD, docx, pdf
+
+from rmreader.core.errors import UserError
+from rmreader.documents.document import LARGEST, OFFSETS, read_document
+from rmreader.documents.passages import read_passages
+
+TEXT = "Zürich – “naïve”."
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "encoding"),
+    [
+        ("x.txt", TEXT.encode(), "utf-8"),
+        ("x.txt", TEXT.encode("utf-8-sig"), "utf-8"),
+        ("x", TEXT.encode(), "utf-8"),
+        ("x.txt", TEXT.encode("utf-16"), "utf-16"),
+        ("x.txt", b"\xfe\xff" + TEXT.encode("utf-16-be"), "utf-16"),
+        ("x.txt", TEXT.encode("cp1252"), "cp1252"),
+        ("x.html", b"<meta charset='koi8-r'><p>" + "Дунай".encode("koi8-r"), "koi8-r"),
+        ("x.html", b"<meta charset=zlib><p>caf\xe9", "cp1252"),  # which would unfold it
+    ],
+)
+def test_encodings_are_detected_and_said(name: str, content: bytes, encoding: str) -> None:
+    document = read_document(name, content)
+    if encoding == "utf-8":
+        assert (document.note, document.offsets) == ("", OFFSETS)
+    else:
+        assert document.note == f"{name}: not UTF-8; read as {encoding}."
+        assert document.offsets == f"open(file, encoding='{encoding}')"
+    text = document.paragraphs[0].text
+    assert text == (TEXT if name in ("x", "x.txt") else "Дунай" if encoding == "koi8-r" else "café")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.txt", b"\x89PNG\r\n\x1a\n", "a PNG image"),
+        ("x.md", bytes(range(256)), "binary data"),
+        ("x.txt", bytes(range(1, 256)), "binary data"),
+        ("x.bin", b"\xff\xd8\xff\xe0", "a JPEG image"),
+        ("x.log", b"caf\xe9", "not UTF-8 text"),
+        ("x.docx", b"%PDF-1.4", "this is a PDF document, not a Word document"),
+        ("x.pdf", b"hello", "not a PDF document"),
+        ("x.docx", b"PK\x03\x04 cut", "no Word document that can be opened"),
+        ("x.docx", docx([], xml="<w:document"), "a damaged Word document"),
+        ("x.docx", docx([]), "no text in it"),
+        ("x.html", b"<p><script>1</script><!-- x -->", "nothing but markup"),
+        ("x.txt", b"  \n", "empty"),
+        ("x.pdf", b"%PDF-1.4\nnothing", "pypdf cannot read"),
+        ("x.pdf", pdf([[]]), "no text in it"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(name: str, content: bytes, says: str) -> None:
+    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    with pytest.raises(UserError, match=says) as caught:
+        read_document(name, content)
+    assert str(caught.value).startswith(f"{name}: ")
+
+
+HTML_TABLE = (
+    "<table><tr><th>Lesson</th> <th>Price</th></tr>\n<tr>\n  <td><p>Group <b>lesson</b></p></td>\n  <td>&euro;32<br>"
+    "</td></tr><tr><td>Trail ride<td>&euro;78</table><p>Closed:</p><dl><dt>Sunday</dt> <dd>10 to 4</dd><dt>Monday"
+    "<dd>never</dl>"
+)
+ROWS = ["Lesson\tPrice", "Group lesson\t€32", "Trail ride\t€78"]
+TERMS = ["Closed:", "Sunday\t10 to 4", "Monday\tnever"]
+BARS = "Before.\n\n| Lesson | Price |\n|---|--:|\n| **Group** lesson | €32 |\n| Trail ride | €78 |\nAfter.\n"
+BARE = "Lesson | Price\n---|---\nGroup lesson | €32\nTrail ride | €78\n\nAfter."
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rows"),
+    [
+        ("x.html", HTML_TABLE, [*ROWS, *TERMS]),
+        ("x.md", BARS, ["Before.", *ROWS, "After."]),
+        ("x.md", BARE, [*ROWS, "After."]),
+        (
+            "x.html",
+            f"<table><tr><td>{'Long. ' * 80}<td>Next.<tr><td>1<td>2",
+            [("Long. " * 80).strip(), "Next.", "1\t2"],
+        ),
+    ],
+)
+def test_a_row_of_a_table_is_a_paragraph_with_its_cells_apart(name: str, text: str, rows: list[str]) -> None:
+    document = read_document(name, text.encode())
+    found = [re.sub(r" *\t *", "\t", one.text) for one in document.paragraphs]
+    assert found == rows
+    price = next((one for one in document.paragraphs if "32" in one.text), None)
+    if price is not None:
+        start, end = price.span(price.text.index("€"), len(price.text))
+        assert text[start:end] in ("€32", "&euro;32")
+
+
+def test_a_row_of_a_word_table_is_a_line_with_its_cells_apart() -> None:
+    cell = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>".format
+    rows = "".join(
+        f"<w:tr>{cell(a)}<w:tc><w:p/></w:tc>{cell(b)}</w:tr>" for a, b in [("Lesson", "Price"), ("Ride", "€78")]
+    )
+    body = f"<w:p><w:r><w:t>Prices</w:t></w:r></w:p><w:tbl>{rows}</w:tbl><w:p><w:r><w:t>End</w:t></w:r></w:p>"
+    document = read_document("x.docx", docx([], f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'))
+    assert [one.text for one in document.paragraphs] == ["Prices", "Lesson\tPrice", "Ride\t€78", "End"]
+    start, end = document.paragraphs[2].span(5, 8)
+    assert document.original[start:end] == "€78"
+
+
+def test_a_footnote_is_text_and_an_address_is_none() -> None:
+    text = "It rose.[^1]\n\n[^1]: By 3 %.\n[Ada]: it rose by 4 %\n[x]: https://a.org 'A title'\n[y]: <a.html>\n\nEnd."
+    read = [one.text for one in read_document("x.md", text.encode()).paragraphs]
+    assert read == ["It rose.[^1]", "[^1]: By 3 %.\n[Ada]: it rose by 4 %", "End."]
+
+
+def test_a_hyphen_that_holds_a_word_together_is_read() -> None:
+    body = "<w:p><w:r><w:t>Order C</w:t><w:noBreakHyphen/><w:t>310.</w:t></w:r></w:p>"
+    word = docx([], f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>')
+    assert read_document("x.docx", word).whole.text == "Order C-310."
+
+
+def test_headings_and_pages(docs: Path) -> None:
+    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    word = read_document(docs / "bridge.docx")
+    assert [(one.text, one.heading) for one in word.paragraphs][1::2] == [
+        ("The bridge over the Firth was designed by John Fowler in 1882.", "Bridges"),
+        ("It cost 3.2 million pounds.", "Bridges › Cost"),
+    ]
+    assert [one.page for one in read_document(docs / "report.pdf").paragraphs] == [1, 2]
+    assert read_document(docs / "letters" / "ada.html").paragraphs[1].heading == "Letters › London & 1843"
+
+
+def test_a_question_of_several_files_gets_places_in_the_originals(docs: Path) -> None:
+    passages, notes = read_passages([str(docs / "rivers.md"), str(docs / "zurich.txt")])
+    assert len(notes) == 1
+    at = passages.text.index("Black Forest")
+    from rmreader.reading.answers import Answer
+
+    name, found = passages.locate(Answer("Black Forest", at, at + 12, 0.0, 1.0, ""))
+    assert name == str(docs / "rivers.md")
+    assert (docs / "rivers.md").read_text()[found.start : found.end] == "Black Forest"
+
+
+def bomb(size: int) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"<a>" + b" " * size)
+    return content.getvalue()
+
+
+LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.docx", lambda: bomb(200 << 20), "unfolds to more than"),
+        (
+            "x.docx",
+            lambda: docx([], xml=f'{LAUGHS}<w:document xmlns:w="{WORD}">&b;</w:document>'),
+            "declares a document type",
+        ),
+        ("x.docx", lambda: docx([], xml='<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>'), "declares a document type"),
+        ("x.txt", lambda: b"a" * (LARGEST + 1), "more than"),
+    ],
+)
+def test_bombs_are_refused(name: str, content: Callable[[], bytes], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        read_document(name, content())
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("x.html", "<div>"),
+        ("x.html", "<a href='"),
+        ("x.html", '<a ="<a >"'),
+        ("x.html", "<!--"),
+        ("x.html", "<script>"),
+        ("x.html", "&amp"),
+        ("x.html", "<a"),
+        ("x.html", "</script"),
+        ("x.md", "["),
+        ("x.md", "[a]("),
+        ("x.md", "<!--"),
+        ("x.md", "**_`"),
+        ("x.md", "> "),
+        ("x.md", "|-"),
+        ("x.md", "\n```"),
+        ("x.txt", "\n \n"),
+        ("x.txt", "a."),
+    ],
+)
+def test_time_is_linear_in_the_length(name: str, unit: str) -> None:
+    """Deep, open, endless: four times as much may take no sixteen times as long."""
+
+    def seconds(count: int) -> float:
+        content, took = ("end " + unit * count + " end").encode(), []
+        for _ in range(3):
+            began = time.process_time()
+            document = read_document(name, content)
+            assert document.whole.text
+            took.append(time.process_time() - began)
+        return min(took)
+
+    assert seconds(40_000) < 9 * max(0.01, seconds(10_000))
+
+
+def test_a_word_document_may_nest_deeply() -> None:
+    deep = 100_000
+    xml = (
+        f'<w:document xmlns:w="{WORD}">'
+        + "<w:x>" * deep
+        + "<w:p><w:t>deep</w:t></w:p>"
+        + "</w:x>" * deep
+        + "</w:document>"
+    )
+    assert read_document("x.docx", docx([], xml=xml)).original == "deep\n"
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"Ada wrote it.")
+    os.close(writing)
+    try:
+        assert read_document(f"/dev/fd/{reading}").original == "Ada wrote it."
+    finally:
+        os.close(reading)

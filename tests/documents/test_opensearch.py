@@ -1,0 +1,135 @@
+"""The same shelf on an OpenSearch server: http://localhost:9200, or RMREADER_OPENSEARCH; skipped where none answers."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from base64 import b64decode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from rmreader.core.errors import UserError
+from rmreader.documents.index import Entry, SqliteIndex
+from rmreader.documents.indexing import add
+from rmreader.documents.places import Stretch
+from rmreader.documents.shelf import Shelf
+from rmreader.reading.reader import Reader
+
+KILLS = int(os.environ.get("RMREADER_KILLS", "3"))
+SERVER = os.environ.get("RMREADER_OPENSEARCH", "http://localhost:9200")
+pytest.importorskip("opensearchpy", reason="opensearch-py is not installed")
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    try:
+        urllib.request.urlopen(SERVER, timeout=2).close()
+    except (OSError, urllib.error.URLError):
+        pytest.skip(f"no OpenSearch server answers at {SERVER}; docs/shelf.md says how to start one")
+    name = f"{SERVER}/rmreader-test-{uuid.uuid4().hex}"
+    yield name
+    from rmreader.documents.opensearch import OpenSearchIndex
+
+    index = OpenSearchIndex(name)
+    index.client.indices.delete(index=f"{index.name},{index.documents}", ignore_unavailable=True)
+
+
+def test_a_server_holds_what_a_file_holds(docs: Path, tmp_path: Path, small: Reader, address: str) -> None:
+    file, server = Shelf.open(tmp_path / "i", small), Shelf.open(address, small)
+    for shelf in (file, server):
+        assert (shelf.add(docs).added, shelf.add(docs).unchanged) == (5, 5)
+    (docs / "rivers.md").write_text(
+        (docs / "rivers.md").read_text() + "\nKöln lies on the Rhine, which ends at Rotterdam.\n"
+    )
+    for shelf in (file, server):
+        done = shelf.add(docs)
+        assert (done.changed, done.unchanged, shelf.index.size()) == (1, 4, 5)
+    for question in ("Where does the Danube rise?", "Who is the mayor of Zürich?", "Where does the Rhine end?"):
+        ours, theirs = file.ask(question)[0], server.ask(question)[0]
+        assert (ours.text, ours.file, ours.start, ours.end) == (theirs.text, theirs.file, theirs.start, theirs.end)
+    for words in ("Danube", "mayor Zurich", "Koln", "designing bridges", "letters", "the first page of a report"):
+        found = [[one.text for one in shelf.search(words)] for shelf in (file, server)]
+        assert found[0]
+        assert found[0] == found[1]
+    second = server.index.search("Maria Mitchell Nantucket", 1)[0]  # on the second page of two
+    assert [one.stretch.page for one in server.index.around(second.id, 3)] == [1, 2]
+    root = docs.as_posix()
+    assert [one.text for one in server.index.document(root, "rivers.md")] == [
+        one.text for one in file.index.document(root, "rivers.md")
+    ]
+    (docs / "zurich.txt").unlink()
+    assert server.add(docs).removed == 1
+    assert server.ask("Who is the mayor of Zürich?") == []
+
+
+def test_more_documents_than_a_query_has_clauses(address: str) -> None:
+    index = Shelf.open(address).index
+    names = [("/a" if number % 2 else "/b", f"{number}.txt") for number in range(1100)]
+    passages = [Stretch("Ships lie in the harbour.", ((0, 0, 25),))]
+    assert (index.known("/a"), index.known("/b")) == ({}, {})
+    index.put([Entry(name, "sum", passages, "text") for name in names])
+    index.put([Entry(name, "sum again", passages, "text") for name in names])
+    assert (index.size(), set(index.known("/a").values())) == (1100, {("sum again", "")})
+    index.put([], names[:1050])
+    assert (index.size(), len(index.search("harbour", 100))) == (50, 50)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_is_completed(tmp_path: Path, address: str) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    for k in range(200):
+        paragraphs = (f"The paragraph {j} of ship {k} tells of harbour {k * j}. " * 12 for j in range(20))
+        (library / f"ship-{k}.txt").write_text("\n\n".join(paragraphs))
+    file, server = SqliteIndex(tmp_path / "i"), Shelf.open(address).index
+    add(file, [library], workers=1)
+    root, command = library.as_posix(), [sys.executable, "-m", "rmreader", "index", str(library), "--out", address]
+    for _ in range(KILLS):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0.5, 4))
+        process.kill()
+        process.wait()
+        (library / f"ship-{random.randrange(200)}.txt").write_text("Sunk.")
+    for index in (file, server):
+        add(index, [library], workers=1)
+    assert server.known(root) == file.known(root)
+    for number in range(200):
+        held = [[one.text for one in index.document(root, f"ship-{number}.txt")] for index in (file, server)]
+        assert held[0] == held[1]
+
+
+def test_a_password_reaches_the_server_and_no_message(docs: Path) -> None:
+    seen = list[str]()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("localhost", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(UserError) as caught:
+            Shelf.open(f"http://ada:p%40ss@localhost:{server.server_port}/docs").add(docs)
+        server.shutdown()
+    assert "p%40ss" not in str(caught.value)
+    assert b64decode(seen[0].removeprefix("Basic ")) == b"ada:p@ss"
+
+
+def test_where_no_server_answers_it_is_one_sentence(docs: Path) -> None:
+    with pytest.raises(UserError, match="no OpenSearch server answers there"):
+        Shelf.open("http://localhost:1/docs").add(docs)
+    with pytest.raises(UserError, match="http://HOST:9200/NAME"):
+        Shelf.open("http://localhost:1/")

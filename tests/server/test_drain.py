@@ -1,0 +1,214 @@
+"""SIGTERM: unready first, then the door closes, what was accepted is answered, and the process ends with 0."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from rmreader.core.errors import UserError
+from rmreader.core.settings import field_help
+from rmreader.server.logs import KEPT
+from rmreader.server.server import listen
+from rmreader.server.settings import Settings
+
+
+def command(reader_name: str, **settings: Any) -> list[str]:
+    """The command line that serves a reader."""
+    options = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    return [sys.executable, "-m", "rmreader", "serve", "--model", reader_name, *options]
+
+
+class Process:
+    """A server in a process of its own, and the lines it logged."""
+
+    def __init__(self, reader_name: str, settings: dict[str, Any]) -> None:
+        self.process = subprocess.Popen(command(reader_name, port=0, **settings), stderr=subprocess.PIPE, text=True)
+        self.lines: list[dict[str, Any]] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(json.loads(line))
+            if self.lines[-1]["event"] == "serving":
+                break
+        self.url = self.lines[-1]["url"]
+
+    def end(self) -> int:
+        """Its exit status, once it has ended by itself."""
+        _, rest = self.process.communicate(timeout=60)
+        self.lines += map(json.loads, rest.splitlines())
+        return self.process.returncode
+
+
+@pytest.fixture
+def launch(reader_name: str) -> Iterator[Callable[..., Process]]:
+    made: list[Process] = []
+
+    def one(**settings: Any) -> Process:
+        made.append(Process(reader_name, settings))
+        return made[-1]
+
+    yield one
+    for server in made:
+        server.process.kill()
+        server.process.wait()
+        assert server.process.stderr is not None
+        server.process.stderr.close()
+
+
+def waiting(url: str) -> float:
+    """Questions in the queue, as /metrics tells."""
+    text = httpx.get(f"{url}/metrics", trust_env=False).text
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("rmreader_waiting_questions "))
+
+
+def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passage: str) -> None:
+    server = launch(batch=1, deadline=120.0)
+    ask = {"question": "Who was the engineer?", "passage": passage * 50}
+
+    def client() -> httpx.Response | None:
+        with contextlib.suppress(httpx.TransportError):  # came too late to be accepted
+            return httpx.post(f"{server.url}/v1/answer", json=ask, timeout=150, trust_env=False)
+        return None
+
+    with ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(client) for _ in range(12)]
+        while waiting(server.url) < 6:
+            assert not all(one.done() for one in asked)
+            time.sleep(0.002)
+        server.process.send_signal(signal.SIGTERM)
+        answers = [answer for one in asked if (answer := one.result()) is not None]
+    assert len(answers) > 6
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.text for answer in answers}) == 1
+    assert answers[-1].headers["connection"] == "close"
+    assert server.end() == 0
+    events = [line["event"] for line in server.lines]
+    assert "draining" in events
+    assert events[-1] == "stopped"
+    assert sum(line.get("path") == "/v1/answer" for line in server.lines) == len(answers)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/livez", trust_env=False)
+
+
+def test_the_command_serves_documents_with_answers_as_long_as_asked_for(
+    launch: Callable[..., Process], shelf: Any, passage: str
+) -> None:
+    server = launch(index=shelf.place, max_answer_length=1)
+    asked = {"question": "Who built the lighthouse?", "always": True}
+    cited = httpx.post(f"{server.url}/v1/ask", json=asked, trust_env=False, timeout=30).json()["answers"]
+    assert cited[0]["document"].startswith("harbour/")
+    ask = {"question": "Who was the engineer?", "passage": passage, "always": True}
+    told = httpx.post(f"{server.url}/v1/answer", json=ask, trust_env=False, timeout=30).json()["answer"]
+    for answer in [told, *cited]:
+        assert " " not in answer["text"]  # of one word
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end() == 0
+
+
+def test_it_turns_unready_before_the_door_closes(launch: Callable[..., Process], passage: str) -> None:
+    server = launch(drain_delay=4.0)  # long enough for four requests, however busy the machine is
+    assert httpx.get(f"{server.url}/readyz", trust_env=False).status_code == 200
+    server.process.send_signal(signal.SIGTERM)
+    while (unready := httpx.get(f"{server.url}/readyz", trust_env=False)).status_code == 200:
+        time.sleep(0.01)  # the signal is still on its way
+    assert unready.status_code == 503
+    assert unready.json()["error"]["code"] == "not_ready"
+    assert httpx.get(f"{server.url}/livez", trust_env=False).status_code == 200
+    ask = {"question": "Who?", "passage": passage}
+    late = httpx.post(f"{server.url}/v1/answer", json=ask, trust_env=False)  # the balancer has not noticed yet
+    assert late.status_code == 200
+    assert server.end() == 0
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes as small as one likes")
+@pytest.mark.parametrize("read_again", [True, False])
+def test_a_log_that_nobody_reads_stops_neither_the_server_nor_its_end(
+    launch: Callable[..., Process], monkeypatch: pytest.MonkeyPatch, read_again: bool
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    server = launch()
+    fcntl.fcntl(server.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client:
+        for _ in range(KEPT + 500):  # far more lines than the pipe holds, or the server keeps
+            assert client.get("/livez").status_code == 200
+    server.process.send_signal(signal.SIGTERM)
+    if not read_again:
+        assert server.process.wait(20) == 0
+        return
+    time.sleep(0.3)  # the signal has come, and the line before it is not yet written
+    assert server.end() == 0
+    events = [line["event"] for line in server.lines]
+    assert [event for event in events if event != "request"] == ["serving", "log_dropped", "draining", "stopped"]
+    dropped = next(line for line in server.lines if line["event"] == "log_dropped")
+    assert dropped["lines"] + events.count("request") == KEPT + 500  # each is there, or counted
+
+
+def test_sighup_drains_too(launch: Callable[..., Process]) -> None:
+    server = launch()
+    server.process.send_signal(signal.SIGHUP)
+    assert server.end() == 0
+    events = [(line["event"], line.get("signal")) for line in server.lines]
+    assert events[-2:] == [("draining", "SIGHUP"), ("stopped", None)]
+
+
+def test_ctrl_c_on_an_idle_server_ends_it_at_once(launch: Callable[..., Process]) -> None:
+    server = launch(drain_delay=600.0)
+    server.process.send_signal(signal.SIGINT)
+    assert server.end() == 0  # which waits for a minute, not for the delay
+
+
+def test_a_port_that_is_taken_is_one_sentence(server: Any, reader_name: str) -> None:
+    port = int(server.url.rpartition(":")[2])
+    done = subprocess.run(command(reader_name, port=port), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: 127.0.0.1:{port}: cannot listen there (Address already in use)")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70, "ä..b", "ä" * 70, "\udcff"])
+def test_so_is_a_host_that_is_no_name(reader_name: str, host: str) -> None:
+    done = subprocess.run(command(reader_name, host=host), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert ": cannot listen there (" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_of_two_servers_started_together_the_second_is_refused() -> None:
+    with listen(Settings(port=0)) as first, pytest.raises(UserError, match="cannot listen there"):
+        listen(Settings(port=first.getsockname()[1]))  # though the first has not begun to serve
+
+
+def test_every_setting_is_an_option_with_its_help() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "rmreader", "serve", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "400"},
+    ).stdout
+    for name, words in field_help(Settings).items():
+        assert f"--{name.replace('_', '-')}" in shown
+        assert words in shown
+
+
+def test_no_other_command_reads_the_servers_settings() -> None:
+    code = """
+import sys, typer
+from rmreader.cli.app import app
+import rmreader.cli
+assert "serve" in typer.main.get_command(app).commands
+print([name for name in sys.modules if name.startswith("rmreader.server")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,42 @@
+"""The server on the oldest versions of what it stands on, as far as pyproject.toml allows them.
+
+They are put into a folder that comes first on the path, which takes seconds; the other tests of the server then run on
+them in a process of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = ["test_api", "test_bad_requests", "test_slow_clients", "test_hostile", "test_drain"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the oldest versions run on the oldest Python, 3.11")
+def test_the_oldest_versions_allowed_serve_as_well(tmp_path: Path) -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["serve"]
+    oldest = [re.sub(r",<[\d.]+", "", needed).replace(">=", "==", 1) for needed in extra]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path), *oldest]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        pytest.skip(f"the oldest versions cannot be had here: {done.stderr.strip().splitlines()[-1]}")
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+    versions = "from importlib.metadata import version as v; print(*(f'{n}=={v(n)}' for n in ('pydantic', 'uvicorn')))"
+    environment = {**os.environ, "PYTHONPATH": path}
+    told = subprocess.run([sys.executable, "-c", versions], env=environment, capture_output=True, text=True).stdout
+    assert all(found.startswith(tuple(oldest)) for found in told.split())
+    files = [str(ROOT / "tests" / "server" / f"{name}.py") for name in TESTS]
+    run = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
+    tests = subprocess.run(
+        [*run, "--deselect", f"{files[1]}::test_generated_requests_never_meet_a_500", *files],
+        env=environment, capture_output=True, text=True, cwd=ROOT, timeout=900,
+    )  # fmt: skip
+    assert tests.returncode == 0, (tests.stdout + tests.stderr)[-3000:]
