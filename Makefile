@@ -5,6 +5,8 @@
 #   make quick  the fast tests
 #   make coverage  every test once more, and which lines they ran (nearly twice as slow)
 #   make plugs  the plugs against Haystack, the MCP SDK, Jupyter and older transformers, installed for it
+#   make measure  tokens, density, branches and width of the code, and the files that exceed the measures
+#   make ratchet  lower the limits in .ci/density.json to what is measured now
 #   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +18,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 QUICK := $(addprefix tests/,text scoring data reading test_config.py test_house.py) \
 	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
-.PHONY: demo test quick coverage plugs lint style types collect wheel clean
+.PHONY: demo test quick coverage plugs lint style types measure ratchet collect wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -45,6 +47,12 @@ style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+measure: $(VENV)/.installed-dev
+	@$(BIN)/python .ci/density.py
+
+ratchet: $(VENV)/.installed-dev
+	@$(BIN)/python .ci/density.py --ratchet
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

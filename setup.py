@@ -1,7 +1,8 @@
-"""The one step that pyproject.toml cannot say: compile the operators in C into a library beside ``native.py``.
+"""The one step that pyproject.toml cannot say: compile the C operators into a library.
 
-The library uses no part of Python: it needs no headers of it, and one wheel per platform serves every Python 3. Where
-no compiler is found (``CC``, else cc, gcc or clang) the wheel is for any platform and reads in float, more slowly.
+The library lies beside ``native.py`` and uses no part of Python: it needs no Python headers, and
+one wheel per platform serves every Python 3. Where no compiler is found (``CC``, else cc, gcc or
+clang) the wheel is for any platform and reads in float, more slowly.
 """
 
 import os
@@ -24,11 +25,14 @@ def compiler() -> list[str] | None:
     """The command that compiles C, or None."""
     if "CC" in os.environ:
         return shlex.split(os.environ["CC"]) or None
-    return next(([found] for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    return None
 
 
 class BuildNative(Command):
-    """Compile the library, into the build folder, or into the source tree for an editable installation."""
+    """Compile into the build folder, or into the source tree for an editable installation."""
 
     description = "compile the operators in C"
     user_options: list = []
@@ -45,10 +49,14 @@ class BuildNative(Command):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
         command = compiler()
-        made = target.with_suffix(".new")  # renamed when whole: processes may have the one before mapped
+        # Renamed when whole: running processes may have the previous library mapped.
+        made = target.with_suffix(".new")
         arguments = [*FLAGS, *map(str, sorted(ROOM.glob("c/*.c"))), "-o", str(made)]
         if command is None or subprocess.run([*command, *arguments]).returncode:
-            print("rmreader: no working C compiler, so the 8-bit readers will be read in float", file=sys.stderr)
+            print(
+                "rmreader: no working C compiler, so the 8-bit readers will be read in float",
+                file=sys.stderr,
+            )
             made.unlink(missing_ok=True)
             return
         made.replace(target)
@@ -73,7 +81,7 @@ class Build(build):
 
 
 class Wheel(bdist_wheel):
-    """A wheel for this platform and any Python 3; for any platform where nothing can be compiled."""
+    """A wheel for this platform and any Python 3, or for any platform without a compiler."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
@@ -86,4 +94,7 @@ class Package(Distribution):
         return compiler() is not None
 
 
-setup(distclass=Package, cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": Wheel})
+setup(
+    distclass=Package,
+    cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": Wheel},
+)

@@ -1,4 +1,6 @@
-"""Give it a passage and a question, it points at the answer: the Reinforced Mnemonic Reader (Hu et al., IJCAI 2018).
+"""Give it a passage and a question, it points at the answer.
+
+The Reinforced Mnemonic Reader (Hu et al., IJCAI 2018).
 
 >>> from rmreader import Reader
 >>> Reader.load().ask("Who wrote it?", "The letter was written by Ada Lovelace.")[0].text
@@ -61,14 +63,15 @@ def train(
 ) -> TrainResult:
     """Train a reader, exactly as ``rmreader train`` does; its folder is the result's ``best``.
 
-    ``recipe`` is the name of one that comes with rmreader ("small", "base", "paper", "tiny" …), a YAML file, or a
-    ``Recipe``; ``settings`` changes it, as in ``{"training.epochs": 2, "training.init": "small"}``. ``train`` and
-    ``dev`` are SQuAD files, or tables with answers. All that is chosen is chosen on held-out articles of the first,
-    ``dev`` is only reported on: at the end, with ``curve`` at every evaluation. ``out`` is the folder of the run; with
-    ``resume`` one that was stopped goes on. ``device`` is the GPU where there is one, else the CPU. Needs
-    ``rmreader[train]``.
+    ``recipe`` is the name of one that comes with rmreader ("small", "base", "paper", "tiny" …),
+    a YAML file, or a ``Recipe``; ``settings`` changes it, as in
+    ``{"training.epochs": 2, "training.init": "small"}``. ``train`` and ``dev`` are SQuAD files,
+    or tables with answers. Every choice is made on held-out articles of ``train``; ``dev`` is only
+    reported on: at the end, and with ``curve`` at every evaluation. ``out`` is the folder of the
+    run; ``resume`` continues one that was stopped. ``device`` is the GPU where there is one, else
+    the CPU. Needs ``rmreader[train]``.
 
-    >>> result = train("tiny", train="my-train.json", dev="my-dev.json", out="runs/mine")  # doctest: +SKIP
+    >>> result = train("tiny", train="mine.json", out="runs/mine")  # doctest: +SKIP
     >>> Reader.load(result.best).ask("Who wrote it?", "Ada wrote it.")  # doctest: +SKIP
     """
     import json
@@ -77,17 +80,36 @@ def train(
     from rmreader.core.recipe import Recipe, load_recipe, recipe_from, to_tree
     from rmreader.training.trainer import train as run
 
-    changes = [f"{name}={json.dumps(value, default=str)}" for name, value in (settings or {}).items()]
-    made = recipe_from(to_tree(recipe), changes) if isinstance(recipe, Recipe) else load_recipe(Path(recipe), changes)
-    report = Path(dev) if dev is not None else None
-    return run(made, Path(train), report, Path(out), resume, device, tensorboard=tensorboard, curve=curve)
+    changes = []
+    for name, value in (settings or {}).items():
+        changes.append(f"{name}={json.dumps(value, default=str)}")
+    if isinstance(recipe, Recipe):
+        changed = recipe_from(to_tree(recipe), changes)
+    else:
+        changed = load_recipe(Path(recipe), changes)
+    return run(
+        changed,
+        Path(train),
+        None if dev is None else Path(dev),
+        Path(out),
+        resume,
+        device,
+        tensorboard=tensorboard,
+        curve=curve,
+    )
 
 
-def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *, min_confidence: float = 0.0) -> Score:
+def evaluate(
+    reader: str | PathLike[str] | Reader,
+    data: str | PathLike[str],
+    *,
+    min_confidence: float = 0.0,
+) -> Score:
     """Exact match and F1 of a reader on a file with answers, in percent, by the official rule.
 
-    ``reader`` is one that is loaded, the name of one that comes with rmreader, or a reader's folder; several names with
-    commas between them are an ensemble. An answer less sure than ``min_confidence`` counts as none given.
+    ``reader`` is a loaded reader, the name of one that comes with rmreader, or a reader's folder;
+    several names with commas between them are an ensemble. An answer less sure than
+    ``min_confidence`` counts as none given.
 
     >>> evaluate("small", "dev-v1.1.json").f1  # doctest: +SKIP
     """
@@ -100,13 +122,13 @@ def evaluate(reader: str | PathLike[str] | Reader, data: str | PathLike[str], *,
 
     dataset = read_data(Path(data))
     loaded = reader if isinstance(reader, Reader) else Reader.load(Path(reader))
-    found = run(loaded, dataset, min_confidence).score
-    assert isinstance(found, Score)
-    return found
+    score = run(loaded, dataset, min_confidence).score
+    assert isinstance(score, Score)
+    return score
 
 
 def __getattr__(name: str) -> Any:
-    """The other public names, fetched when first used, so that importing the package costs nothing."""
+    """Import the other public names on first use, so that importing the package stays fast."""
     if name in _HOMES:
         return getattr(import_module(f"rmreader.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'rmreader' has no attribute {name!r}")
