@@ -102,10 +102,17 @@ def count_tokens(text: str, tree: ast.AST) -> int:
     """Count the tokens of a file that are code."""
     documentation = docstring_lines(tree)
     tokens = 0
+    inside = 0  # an f-string is one token, also since Python 3.12, which takes it apart
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        is_docstring = token.type == tokenize.STRING and token.start[0] in documentation
-        if token.type not in LAYOUT and not is_docstring:
+        name = tokenize.tok_name[token.type]
+        if name.endswith("STRING_END"):
+            inside -= 1
+            continue
+        is_docstring = name == "STRING" and token.start[0] in documentation
+        if token.type not in LAYOUT and not is_docstring and not inside:
             tokens += 1
+        if name.endswith("STRING_START"):
+            inside += 1
     return tokens
 
 
@@ -183,6 +190,9 @@ def ratchet(rows: list[FileMeasures], growth: float) -> None:
         measured = {"per_line": row.per_line, "branches": row.branches, "columns": row.columns}
         if row.lines < SHORT:
             measured["per_line"] = MEASURES["per_line"]
+        # A folder's lines are formatted for 100 columns or for 120, nothing between.
+        if row.columns > MEASURES["columns"]:
+            measured["columns"] = max(120, row.columns)
         exceptions = {
             key: min(limits[key], measured[key])
             for key in MEASURES

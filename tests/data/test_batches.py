@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rmreader.core.recipe import Inputs
 from rmreader.data.batch import Batch
-from rmreader.data.batches import Buckets, Padding, assemble_rows, list_letters, look_up, windows
+from rmreader.data.batches import Buckets, Padding, assemble_rows, crop, list_letters, look_up
 from rmreader.data.encode import encode_file, encode_pairs
 from rmreader.data.encoded import Encoded
 from rmreader.text.lexicon import Lexicon
@@ -249,7 +249,7 @@ def test_a_long_passage_is_cut_to_a_window_with_the_answer(
     first, last = int(cut.start[0]), int(cut.end[0])
     assert 0 <= first <= last < min(length, limit)
     assert last - first == min(end - start, limit - 1)
-    begin, size = (int(part[0]) for part in windows(encoded, np.array([0]), limit))
+    begin, size = (int(part[0]) for part in crop(encoded, np.array([0]), limit))
     assert (begin + first, size) == (start, min(length, limit))
     tokens = encoded.context_tokens(0)[begin : begin + size]
     order = np.unique(np.concatenate([[0], tokens, encoded.question_tokens(0)]))

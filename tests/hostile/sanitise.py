@@ -70,7 +70,7 @@ def random_reader(folder: Path, draw: random.Random) -> None:
     from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, save_recipe
     from rmreader.readers.folder import write_reader
     from rmreader.readers.weights import network_shapes
-    from rmreader.text.contextual import Shape
+    from rmreader.text.contextual import ContextualShape
     from rmreader.text.lexicon import Lexicon
 
     glove = folder.with_name("vectors.txt")
@@ -91,7 +91,7 @@ def random_reader(folder: Path, draw: random.Random) -> None:
     )
     recipe, lexicon = Recipe(inputs=inputs, network=NetworkConfig(**network)), Lexicon.build(PASSAGE.split(), inputs)
     numbers = np.random.default_rng(draw.randrange(1 << 30))
-    shapes = network_shapes(recipe, lexicon, Shape())
+    shapes = network_shapes(recipe, lexicon, ContextualShape())
     weights = {  # as large as a network begins with, so that roundings are not blown up
         name: (numbers.normal(0, 1, shape) / np.sqrt(max((1, *shape[-1:])))).astype(np.float32)
         for name, shape in shapes.items()

@@ -22,7 +22,7 @@ from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.predict.rows import read_rows
 from rmreader.scoring.squad import read_predictions
-from rmreader.text.contextual import Shape
+from rmreader.text.contextual import ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.pieces import Pieces, encoder_config
 from rmreader.text.tags import Tagger
@@ -107,7 +107,10 @@ JSON_READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "data": ("data.json", read_squad),
     "predictions": ("p.json", read_predictions),
     "lexicon": ("lexicon.json", lambda p: Lexicon.load(p.parent)),
-    "extras": ("extras.json", lambda p: Shape.load(p.parent, recipe_from({"inputs": {"tags": "english"}}).inputs)),
+    "extras": (
+        "extras.json",
+        lambda p: ContextualShape.load(p.parent, recipe_from({"inputs": {"tags": "english"}}).inputs),
+    ),
     "encoder": ("config.json", lambda p: encoder_config(p.parent)),
     "tokenizer": ("tokenizer.json", lambda p: Pieces(p.parent)),
     "tags": ("meta.json", lambda p: Tagger(str(p.parent))),

@@ -27,7 +27,7 @@ from rmreader.readers.folder import SHIPPED, open_folder
 from rmreader.readers.weights import TUNED, bert_shapes, network_shapes
 from rmreader.reading.export import shrink
 from rmreader.reading.reader import Reader
-from rmreader.text.contextual import Shape
+from rmreader.text.contextual import ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
 from rmreader.training.contextual import TextInputs
@@ -203,7 +203,7 @@ def test_the_shapes_expected_are_those_of_the_network(inputs: Any, settings: Any
     lexicon = Lexicon.build(tokenize(PASSAGE).words, recipe.inputs)
     network = make_network(recipe, lexicon)
     found = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
-    assert network_shapes(recipe, lexicon, Shape()) == found
+    assert network_shapes(recipe, lexicon, ContextualShape()) == found
 
 
 def test_and_so_with_tags_and_encoders(glove: str, bert: str) -> None:
@@ -211,7 +211,7 @@ def test_and_so_with_tags_and_encoders(glove: str, bert: str) -> None:
     recipe = Recipe(inputs=inputs, network=NetworkConfig(hidden=8, lstm="plain"))
     lexicon = Lexicon.build(tokenize(PASSAGE).words, inputs)
     encoder, _ = tuned_encoder(inputs)
-    shape = Shape(("", "PERSON"), encoder.layers, encoder.size)
+    shape = ContextualShape(("", "PERSON"), encoder.layers, encoder.size)
     network = make_network(recipe, lexicon, shape, encoder)
     config = json.loads((Path(bert) / "config.json").read_text(encoding="utf-8"))
     expected = network_shapes(recipe, lexicon, shape)

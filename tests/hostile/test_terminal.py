@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
-from rmreader.core.errors import UserError, printable, shown
+from rmreader.core.errors import UserError, printable, quoted
 from rmreader.data import download as downloads
 from rmreader.data.download import File, fetch
 
@@ -137,11 +137,11 @@ def test_what_a_server_says_is_quoted_harmlessly(tmp_path: Path, monkeypatch: py
 def test_sentences_are_one_line_and_values_are_short() -> None:
     assert str(UserError(f"a\nb\r\nc\u2028d{EVIL}")) == f"a b c d{printable(EVIL)}"
     assert len(printable(EVIL)) == len(EVIL)
-    assert shown("x" * 1000) == "'" + "x" * 78 + "…"
-    assert shown(1 << 100_000) == "a int too large to show"
+    assert quoted("x" * 1000) == "'" + "x" * 78 + "…"
+    assert quoted(1 << 100_000) == "a int too large to show"
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert shown(deep) == "a list too large to show"
+    assert quoted(deep) == "a list too large to show"
     while deep:  # an object this deep cannot be freed in one go, either
         deep = deep.pop()

@@ -134,7 +134,7 @@ def test_readers_of_either_kind_are_read_without_torch_as_with_it(align: str, tm
     from support import tiny_run
 
     from rmreader.data.encode import encode_file
-    from rmreader.reading.engine.engines import Pair
+    from rmreader.reading.engine.engines import EncoderInput
     from rmreader.reading.reader import Reader
     from rmreader.text.lexicon import Lexicon
     from rmreader.text.tokens import tokenize
@@ -150,7 +150,7 @@ def test_readers_of_either_kind_are_read_without_torch_as_with_it(align: str, tm
     write_reader(tmp_path / "best", network.state_dict(), lexicon, recipe, {}, {"made": "by a test"})
     reader = Reader.load(tmp_path / "best")
     question, passage = "Who made a bridge?", "In Oslo, Ada made a bridge. It was red."
-    pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+    pair = EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
     here, there = reader.engine.read(pair), TorchEngine(reader.folder, "cpu").read(pair)
     for ours, theirs in ((here.start, there.start), (here.end, there.end)):
         np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=1e-3)  # logits, each up to a constant

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rmreader.cli import app
 from rmreader.core.errors import UserError
 from rmreader.readers.folder import open_folder
-from rmreader.reading.engine.engines import Pair
+from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.export import ensemble
 from rmreader.reading.reader import Reader
@@ -40,7 +40,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def test_an_answer_is_the_best_span_of_the_mean_probabilities(members: list[Reader]) -> None:
     tokens = tokenize(PASSAGE)
-    pair = Pair(QUESTION, PASSAGE, tokenize(QUESTION).words, tokens.words)
+    pair = EncoderInput(QUESTION, PASSAGE, tokenize(QUESTION).words, tokens.words)
     scores = [member.engine.read(pair) for member in members]
     p1 = np.mean([softmax(one.start) for one in scores], axis=0)
     p2 = np.mean([softmax(one.end) for one in scores], axis=0)

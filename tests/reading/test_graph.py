@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rmreader.core.recipe import Inputs
 from rmreader.readers.folder import open_folder
-from rmreader.reading.engine.engines import OnnxEngine, Pace, Pair
+from rmreader.reading.engine.engines import EncoderInput, OnnxEngine, Pace
 from rmreader.reading.engine.graph import reader_graph
 from rmreader.reading.engine.inputs import character_graph
 from rmreader.reading.engine.native import quantise
@@ -41,8 +41,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def pair(question: str, passage: str) -> Pair:
-    return Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+def pair(question: str, passage: str) -> EncoderInput:
+    return EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
 
 
 def engines(folder: Path, precision: str = "float") -> tuple[OnnxEngine, TorchEngine]:
@@ -85,7 +85,7 @@ def test_int8_stays_near_float(make_reader: Any, lengths: tuple[int, int]) -> No
     exact, rough = engines(folder)[0], engines(folder, "int8")[0]
     words = ["game", "team", "the", "Denver", "2016", "defeated", "a", "b", "c"]
     n, m = lengths
-    one = Pair("", "", (words * 9)[:n], (words[::-1] * 9)[:m])
+    one = EncoderInput("", "", (words * 9)[:n], (words[::-1] * 9)[:m])
     np.testing.assert_allclose(rough.read(one).start, exact.read(one).start, atol=0.15)
     assert m == 1 or not np.array_equal(rough.read(one).start, exact.read(one).start)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmreader.reading.answers import Row
-from rmreader.reading.engine.engines import Logits, Pair
+from rmreader.reading.engine.engines import EncoderInput, Logits
 from rmreader.reading.question import Asked
 from rmreader.reading.reader import Reader
 from rmreader.reading.spans import log_softmax, span_scores
@@ -51,17 +51,17 @@ def test_long_passages_give_distinct_answers_best_first(windowed: Reader) -> Non
 
 def test_the_best_places_of_all_windows_are_read_once_more_as_one_text(windowed: Reader) -> None:
     text = " ".join(f"{PASSAGE} Paragraph {k}." for k in range(20))
-    seen: list[Pair] = []
+    seen: list[EncoderInput] = []
 
     class Watched:
-        def read(self, pair: Pair) -> Logits:
+        def read(self, pair: EncoderInput) -> Logits:
             seen.append(pair)
             return windowed.engine.read(pair)
 
         def read_many(self, pairs: Any, batch_size: int) -> Any:
             return windowed.engine.read_many(pairs, batch_size)
 
-        def attend(self, pair: Pair) -> Any:
+        def attend(self, pair: EncoderInput) -> Any:
             return windowed.engine.attend(pair)
 
     answers = Reader(windowed.folder, Watched(), window=1).ask(QUESTION, text, top=10**6)
@@ -106,7 +106,7 @@ def test_a_readers_window_is_what_its_recipe_was_trained_on(folder: Path, reader
     seen: list[int] = []
 
     class Watched:
-        def read(self, pair: Pair) -> Logits:
+        def read(self, pair: EncoderInput) -> Logits:
             seen.append(len(pair.context_words))
             return reader.engine.read(pair)
 

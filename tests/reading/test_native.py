@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rmreader.readers.folder import open_folder
 from rmreader.reading.engine import native
-from rmreader.reading.engine.engines import Logits, OnnxEngine, Pair
+from rmreader.reading.engine.engines import EncoderInput, Logits, OnnxEngine
 from rmreader.reading.engine.onnxfile import Graph
 
 Array = NDArray[Any]
@@ -309,9 +309,11 @@ def engine(folder: Any, threads: int = 1) -> OnnxEngine:
     return OnnxEngine(open_folder(folder), "int8", threads)
 
 
-def pairs() -> list[Pair]:
+def pairs() -> list[EncoderInput]:
     words = ["game", "team", "the", "Denver", "2016", "defeated", "a", "b", "c"]
-    return [Pair("", "", (words * 9)[:n], (words[::-1] * 9)[:m]) for n, m in [(1, 1), (7, 40), (30, 1), (9, 77)]]
+    return [
+        EncoderInput("", "", (words * 9)[:n], (words[::-1] * 9)[:m]) for n, m in [(1, 1), (7, 40), (30, 1), (9, 77)]
+    ]
 
 
 @compiled

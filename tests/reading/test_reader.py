@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from rmreader.core.errors import UserError
 from rmreader.readers.folder import SHIPPED
 from rmreader.reading.answers import Answer, Row
-from rmreader.reading.engine.engines import Pair
+from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.engine.inputs import WordInputs
 from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.question import MAX_QUESTION
@@ -145,7 +145,7 @@ def word_by_word(answer: Answer) -> str:
 
 
 def test_score_is_the_log_probability_of_the_pointers(reader: Reader) -> None:
-    scores = reader.engine.read(Pair(QUESTION, PASSAGE, tokenize(QUESTION).words, tokenize(PASSAGE).words))
+    scores = reader.engine.read(EncoderInput(QUESTION, PASSAGE, tokenize(QUESTION).words, tokenize(PASSAGE).words))
     log_p1, log_p2 = log_softmax(scores.start), log_softmax(scores.end)
     assert reader.ask(QUESTION, PASSAGE)[0].score == pytest.approx(span_scores(log_p1, log_p2, 15).max(), abs=1e-6)
 
@@ -238,7 +238,7 @@ def test_candidates_are_different_answers(reader: Reader, windowed: Reader) -> N
 
 
 def test_answers_may_be_longer_than_the_recipe_says(folder: Path, reader: Reader) -> None:
-    pair = Pair(QUESTION, PASSAGE, tokenize(QUESTION).words, tokenize(PASSAGE).words)
+    pair = EncoderInput(QUESTION, PASSAGE, tokenize(QUESTION).words, tokenize(PASSAGE).words)
     scores = reader.engine.read(pair)
     for longest in (1, 3, 40):
         (answer,) = Reader.load(folder, max_length=longest).ask(QUESTION, PASSAGE)

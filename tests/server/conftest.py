@@ -15,7 +15,7 @@ import pytest
 
 from rmreader.documents.shelf import Shelf
 from rmreader.reading.decision import Decision
-from rmreader.reading.engine.engines import Engine, Logits, Pair, Rounds
+from rmreader.reading.engine.engines import EncoderInput, Engine, Logits, Rounds
 from rmreader.reading.reader import Reader
 from rmreader.reading.spans import log_sum
 from rmreader.server.app import create_app
@@ -72,17 +72,17 @@ class Doubting:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def read(self, pair: Pair) -> Logits:
+    def read(self, pair: EncoderInput) -> Logits:
         return self.doubt(pair, self.engine.read(pair))
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+    def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         for pair in pairs:
             yield self.read(pair)
 
-    def attend(self, pair: Pair) -> Rounds:
+    def attend(self, pair: EncoderInput) -> Rounds:
         return self.engine.attend(pair)
 
-    def doubt(self, pair: Pair, scores: Logits) -> Logits:
+    def doubt(self, pair: EncoderInput, scores: Logits) -> Logits:
         strange = any(word[0].isupper() and word not in pair.context for word in pair.question_words[1:])
         odds = np.log(0.94 / 0.06) * (1 if strange else -1)
         none = log_sum(scores.start) + log_sum(scores.end) + odds

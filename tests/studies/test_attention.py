@@ -22,7 +22,7 @@ from rmreader.cli.study import sample
 from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file, encode_pairs
 from rmreader.readers.folder import open_folder
-from rmreader.reading.engine.engines import Pair
+from rmreader.reading.engine.engines import EncoderInput
 from rmreader.studies import plots
 from rmreader.studies.attention import movements, study_attention, study_figure
 from rmreader.studies.readers import load
@@ -160,7 +160,7 @@ def test_what_reattention_moved_is_what_goes_when_it_is_taken_away(
     folder = str(make_reader(7, f"network.diagonal={diagonal}"))
     question, passage = "Who made a bridge?", "In Oslo, Ada made a bridge. It was red."
     network, _, batch = rounds_of(folder, question, passage)
-    pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+    pair = EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
     shown = movements(load(folder, device), pair)
     assert shown[0][0].change is None
     for t in (1, 2):

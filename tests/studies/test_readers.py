@@ -19,7 +19,7 @@ from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
 from rmreader.readers.folder import update
-from rmreader.reading.engine.engines import Pair
+from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.ensemble import Ensemble, Once
 from rmreader.reading.evaluate import best_answers as answers
 from rmreader.reading.evaluate import evaluate
@@ -60,7 +60,7 @@ def test_an_ensemble_is_the_mean_of_probabilities(tiny: Any, folders: list[str])
         together = Ensemble(readers)
         for i in range(0, len(encoded), 7):
             question, passage = encoded.question(i), encoded.passage(i)
-            pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+            pair = EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
             scores = [reader.engine.read(pair) for reader in readers]
             for name in ("start", "end"):
                 mean = np.mean([softmax(getattr(one, name)) for one in scores], axis=0)
@@ -127,8 +127,8 @@ def test_an_engine_that_remembers_reads_everything_once_and_in_order(tiny: Any, 
             read.extend(pair.question for pair in pairs)
             return reader.engine.read_many(pairs, batch_size)
 
-    def pair(question: str, passage: str) -> Pair:
-        return Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+    def pair(question: str, passage: str) -> EncoderInput:
+        return EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
 
     pairs = [pair(f"Who made {k % 3}?", f"It was Ada of {k % 2}.") for k in range(9)]
     once = Once(Counted())  # type: ignore[arg-type]

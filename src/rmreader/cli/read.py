@@ -150,10 +150,10 @@ def evaluate(
     if predictions is not None and min_confidence:
         raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
     from rmreader.data.examples import read_data
-    from rmreader.data.squad import remarked
+    from rmreader.data.squad import report_problems
     from rmreader.scoring.squad import score, score_adversarial
 
-    dataset = remarked(read_data(data))
+    dataset = report_problems(read_data(data))
     errors: dict[str, Any] = {}
     if predictions is not None:
         from rmreader.predict.writers import read_predictions

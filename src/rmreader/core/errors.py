@@ -11,7 +11,7 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value as a sentence quotes it: on one line, cut where it is long."""
     try:
         text = repr(value)
@@ -36,7 +36,7 @@ class UserError(Exception):
 
 
 @contextmanager
-def explained(sentence: str, *kinds: type[BaseException]) -> Iterator[None]:
+def user_error_on(sentence: str, *kinds: type[BaseException]) -> Iterator[None]:
     """Within, an error of these kinds becomes this sentence, with what the error says in place of ``{why}``."""
     try:
         yield

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 
 LARGEST = 1 << 30  # bytes of a file that is read as a whole, unpacked
 _RATIO, _FREE = 100, 64 << 20  # unpacking may expand a file so many times, or to so many bytes whatever its size
@@ -217,7 +217,7 @@ def lock(path: Path, refusal: str | None = None) -> Iterator[None]:
 
 def cache_root(given: str | Path | None = None) -> Path:
     """Where what is computed once is kept: as given, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``."""
-    with explained("no home folder to keep computed data in; set RMREADER_CACHE to a folder.", RuntimeError):
+    with user_error_on("no home folder to keep computed data in; set RMREADER_CACHE to a folder.", RuntimeError):
         return Path(given or os.environ.get("RMREADER_CACHE") or "~/.cache/rmreader").expanduser()
 
 
@@ -274,7 +274,7 @@ def read_records(path: Path, check: Callable[[Any], object], refusal: str) -> li
     found: list[dict[str, Any]] = []
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.is_file() else []
     for number, line in enumerate(lines, 1):
-        with explained(f"{path}: line {number} {refusal}", ValueError, TypeError, LookupError, AttributeError):
+        with user_error_on(f"{path}: line {number} {refusal}", ValueError, TypeError, LookupError, AttributeError):
             found.append(json.loads(line))
             check(found[-1])
     return found
@@ -300,7 +300,7 @@ def parse_yaml(text: str) -> Any:
         if isinstance(node := inside.pop(), yaml.MappingNode):
             for key, count in Counter(str(key.value) for key, _ in node.value).items():
                 if count > 1:
-                    raise ValueError(f"the key {shown(key)} is there twice: leave one of them")
+                    raise ValueError(f"the key {quoted(key)} is there twice: leave one of them")
             inside += [value for _, value in node.value]
     return tree
 

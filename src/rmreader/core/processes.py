@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, even where that was killed and could tell nobody."""
+"""Child processes: what a program prints, and children that end with their parent."""
 
 import os
 import signal
@@ -19,3 +19,15 @@ def end_with(parent: int, number: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number))
     if os.getppid() != parent:  # it ended before it was watched
         os.kill(os.getpid(), number)
+
+
+def stdout_of(program: str, *arguments: str) -> str:
+    """Run a program and return what it prints; nothing where it fails or is not installed."""
+    import shutil
+    import subprocess
+
+    path = shutil.which(program)
+    if path is None:
+        return ""
+    result = subprocess.run([path, *arguments], capture_output=True, check=False)
+    return result.stdout.decode().strip()

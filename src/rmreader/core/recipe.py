@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files import parse_yaml, read_bytes
 from rmreader.core.settings import Count, Natural, NonNegative, Positive, Range, Seed, Share, build_settings
 
@@ -178,7 +178,7 @@ def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     path = find_recipe(source)
     wrong = yaml.YAMLError, ValueError  # ValueError: not UTF-8, or a date such as 2026-13-45
-    with explained(f"{path}: not valid YAML ({{why}}); fix the file.", *wrong):
+    with user_error_on(f"{path}: not valid YAML ({{why}}); fix the file.", *wrong):
         tree = parse_yaml(read_bytes(path, 1 << 16).decode())
     return recipe_from(tree or {}, overrides, str(path))
 
@@ -206,13 +206,15 @@ def recipe_from(tree: Any, overrides: Sequence[str] = (), where: str = "recipe")
         name, equals, text = override.partition("=")
         section, dot, key = name.strip().partition(".")
         if not equals or not dot:
-            raise UserError(f"override {shown(override)}: write it as section.key=value, for example network.blocks=2.")
-        sentence = f"override {shown(override)}: the value is not valid YAML; quote it if it is a text."
-        with explained(sentence, yaml.YAMLError, ValueError):
+            raise UserError(
+                f"override {quoted(override)}: write it as section.key=value, for example network.blocks=2."
+            )
+        sentence = f"override {quoted(override)}: the value is not valid YAML; quote it if it is a text."
+        with user_error_on(sentence, yaml.YAMLError, ValueError):
             value = parse_yaml(text) if text.strip() else ""
         branch = tree.setdefault(section, {})
         if not isinstance(branch, dict):
-            raise UserError(f"{where}: section {shown(section)} must be a mapping.")
+            raise UserError(f"{where}: section {quoted(section)} must be a mapping.")
         branch[key] = value
     recipe: Recipe = build_settings(Recipe, tree, where)
     for contradiction in _contradictions(recipe):

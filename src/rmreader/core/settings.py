@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from rmreader.core.errors import UserError, shown
+from rmreader.core.errors import UserError, quoted
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def build_settings(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
     for key, value in tree.items():
         if key not in hints:
             near = difflib.get_close_matches(str(key), hints, n=1, cutoff=0.0)
-            raise UserError(f"{where}: unknown key {shown(key)}; the nearest is {near[0]!r}.")
+            raise UserError(f"{where}: unknown key {quoted(key)}; the nearest is {near[0]!r}.")
         place = f"{where}: {key}"
         if dataclasses.is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
@@ -74,32 +74,32 @@ def _coerce(hint: Any, value: Any, place: str) -> Any:
         number, allowed = _coerce(args[0], value, place), args[1]
         if number in allowed:
             return number
-        raise UserError(f"{place} must be {allowed}; it is {shown(value)}.")
+        raise UserError(f"{place} must be {allowed}; it is {quoted(value)}.")
     if origin is Literal:
         if value in args:
             return value
-        raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {shown(value)}.")
+        raise UserError(f"{place} must be one of {', '.join(map(str, args))}; it is {quoted(value)}.")
     if origin is tuple:
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(args):
             return tuple(_coerce(a, v, place) for a, v in zip(args, value, strict=True))
-        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {shown(value)}.")
+        raise UserError(f"{place} must be a list of {len(args)} numbers; it is {quoted(value)}.")
     if hint is bool and isinstance(value, bool):
         return value
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         if abs(value) < 2**64:
             return value
-        raise UserError(f"{place} must be a whole number of at most 64 bits; it is {shown(value)}.")
+        raise UserError(f"{place} must be a whole number of at most 64 bits; it is {quoted(value)}.")
     if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         with contextlib.suppress(ValueError, OverflowError):
             if abs(number := float(value)) < 1e38:  # YAML reads 1e-4 as a string; more than this is infinite in float32
                 return number
-            raise UserError(f"{place} must be a finite number, of single precision; it is {shown(value)}.")
+            raise UserError(f"{place} must be a finite number, of single precision; it is {quoted(value)}.")
     if hint is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
     if hint is str and value is None:
         return ""
     wanted = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{place} must be of type {wanted}; it is {shown(value)}.")
+    raise UserError(f"{place} must be of type {wanted}; it is {quoted(value)}.")
 
 
 def field_help(cls: type) -> dict[str, str]:

@@ -94,7 +94,7 @@ def fill_rooms(units: Ints, sizes: Ints | None, rooms: Sequence[int] | Ints) -> 
     return [*filled, units[sorted(place for places in waiting.values() for place in places)]]
 
 
-def windows(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tuple[Ints, Ints]:
+def crop(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tuple[Ints, Ints]:
     """First token and number of tokens that ``assemble_rows`` takes of each question's passage.
 
     A passage longer than ``max_context`` is cut to a window that holds the answer. Where the answer is in it
@@ -126,7 +126,7 @@ def assemble_rows(
     pad = pad or Padding()
     index = np.asarray(index)
     question_lengths = encoded.question_lengths[index].astype(np.int64)
-    begin, context_lengths = windows(encoded, index, max_context)
+    begin, context_lengths = crop(encoded, index, max_context)
     if not len(index) or min(question_lengths.min(), context_lengths.min()) < 1:
         raise ValueError("a batch needs at least one question, and every question and passage a token")
     n, m = round_up(int(question_lengths.max()), pad.question), round_up(int(context_lengths.max()), pad.context)

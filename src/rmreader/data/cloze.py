@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rmreader.core.errors import explained
+from rmreader.core.errors import user_error_on
 from rmreader.core.files import open_bytes
 from rmreader.data.squad import Article, Paragraph, Question, Reference
 
@@ -192,5 +192,8 @@ def cloze_files(paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file of prose."""
     sentence = f"{path}: cannot be read as text ({{why}}); give UTF-8 prose, plain, .gz or .bz2."
-    with explained(sentence, OSError, UnicodeDecodeError), io.TextIOWrapper(open_bytes(path), encoding="utf-8") as file:
+    with (
+        user_error_on(sentence, OSError, UnicodeDecodeError),
+        io.TextIOWrapper(open_bytes(path), encoding="utf-8") as file,
+    ):
         yield from file

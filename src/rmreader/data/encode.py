@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from rmreader.core.console import progress
 from rmreader.core.cores import cores
-from rmreader.core.errors import explained
+from rmreader.core.errors import user_error_on
 from rmreader.core.files import cache_folder, file_sha256
 from rmreader.core.processes import end_with
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import Paragraph, Problem, Question, Reference
-from rmreader.data.store import Arrays, bounds_of, kept, text_arrays
+from rmreader.data.store import Arrays, bounds_of, cached, text_arrays
 from rmreader.data.tables import is_table, kind_of
 from rmreader.text.tokens import RULE, Tokens, tokenize
 
@@ -54,12 +54,12 @@ def encode_file(path: str | Path, cache_dir: str | Path | None = None, workers: 
     The cache is ``cache_dir``, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``. A damaged entry is made anew.
     """
     path = Path(path)
-    with explained(f"{path}: cannot be read ({{why}}); check the path.", OSError):
+    with user_error_on(f"{path}: cannot be read ({{why}}); check the path.", OSError):
         content = file_sha256(path)
     kind = f" {kind_of(path)} {_TABLES}" if is_table(path) else ""
     digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} True{kind}".encode())  # True: rows without answers are bad
     folder = cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]
-    return _view(path, *kept(folder, lambda: _encode(path, workers), "encoding"))
+    return _view(path, *cached(folder, lambda: _encode(path, workers), "encoding"))
 
 
 def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.core.console import progress
-from rmreader.core.errors import UserError, shown
+from rmreader.core.errors import UserError, quoted
 from rmreader.data.squad import Article, Dataset, Paragraph, Problem, Question, Reference, read_squad, tree_of
 from rmreader.data.tables import Source, is_table, no_column, trees
 from rmreader.text.tokens import tokenize
@@ -131,14 +131,14 @@ def _read_table(source: Source) -> Examples:
             question, passage = _text(tree, "question"), _text(tree, "passage")
             id = str(number if _get(tree, "id") is None else _get(tree, "id"))
             if id in seen:
-                raise ValueError(f"its id, {shown(id)}, is that of an earlier row")
+                raise ValueError(f"its id, {quoted(id)}, is that of an earlier row")
             answers = [_place(question, passage, *answer) for answer in _given(tree)]
         except ValueError as error:
             found.problems.append(Problem(str(source), "", None, None, str(error), place))
             continue
         seen.add(id)
         if any(several for _, several in answers):
-            why = f"{shown(answers[0][0].text)} is in its passage several times"
+            why = f"{quoted(answers[0][0].text)} is in its passage several times"
             found.ambiguous.append(Problem(str(source), "", None, None, why, place))
         references = tuple(answer for answer, _ in answers)
         row = Question(id, question, references, impossible=not references)
@@ -188,9 +188,9 @@ def _given(tree: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
         text, begin = (one.get("text"), one.get("answer_start")) if isinstance(one, dict) else (one, None)
         begin = start if begin is None and len(listed) == 1 else begin
         if isinstance(text, bool) or not isinstance(text, str | int | float) or not str(text).strip():
-            raise ValueError(f"the answer {shown(str(text))} is no text")
+            raise ValueError(f"the answer {quoted(str(text))} is no text")
         if begin is not None and not str(begin).strip().removesuffix(".0").isdecimal():
-            raise ValueError(f"the answer's offset {shown(str(begin))} is no whole number")
+            raise ValueError(f"the answer's offset {quoted(str(begin))} is no whole number")
         yield str(text).strip() if begin is None else str(text), None if begin is None else int(float(begin))
 
 
@@ -198,12 +198,12 @@ def _place(question: str, passage: str, text: str, start: int | None) -> tuple[R
     """The answer at its offset, which is looked for where it has none, and whether it could be elsewhere."""
     if start is not None:
         if not passage.startswith(text, start):
-            raise ValueError(f"the answer {shown(text)} is not at its offset {start}; leave the offset out to find it")
+            raise ValueError(f"the answer {quoted(text)} is not at its offset {start}; leave the offset out to find it")
         return Reference(text, start), False
     places = [match.start() for match in re.finditer(re.escape(text), passage)]
     places = places or [match.start() for match in re.finditer(re.escape(text), passage, re.IGNORECASE)]
     if not places:
-        raise ValueError(f"the answer {shown(text)} is not in its passage")
+        raise ValueError(f"the answer {quoted(text)} is not in its passage")
     whole = [at for at in places if _is_word(passage, at, at + len(text))] or places
     wanted = set(re.findall(r"\w+", question.lower()))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from rmreader.core.console import say
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files import read_json, write_whole
 
 
@@ -93,8 +93,8 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
     So are the ``plausible_answers`` of layout 2.0: they are no answers. Ids may be whole numbers, titles may be absent.
     """
     with (
-        explained(f"{path}: cannot be read ({{why}}); check the path.", OSError),
-        explained(f"{path}: no such file; `rmreader data download squad` fetches SQuAD.", FileNotFoundError),
+        user_error_on(f"{path}: cannot be read ({{why}}); check the path.", OSError),
+        user_error_on(f"{path}: no such file; `rmreader data download squad` fetches SQuAD.", FileNotFoundError),
     ):
         tree = read_json(Path(path), "fix it, or download it again: is it a SQuAD file?")
     if not isinstance(tree, dict) or not isinstance(tree.get("data"), list):
@@ -149,7 +149,7 @@ class _Remarkable(Protocol):
 R = TypeVar("R", bound=_Remarkable)
 
 
-def remarked(data: R) -> R:
+def report_problems(data: R) -> R:
     """The same data, after telling the person which rows were left out, and which are uncertain."""
     for sentence in (*skipped(data.problems), *skipped(data.ambiguous, kind="ambiguous")):
         say(sentence)
@@ -234,10 +234,10 @@ def _id(tree: Any) -> str | None:
 def _reference(context: str, tree: Any) -> Reference:
     text, start = _text(tree, "text", "answer"), _get(tree, "answer_start", int)
     if not 0 <= start <= len(context) - len(text):
-        raise _Bad(f"answer {shown(text)} at {start} lies outside the passage of {len(context)} characters")
+        raise _Bad(f"answer {quoted(text)} at {start} lies outside the passage of {len(context)} characters")
     if not context.startswith(text, start):
-        found = shown(context[start : start + len(text)])
-        raise _Bad(f"answer {shown(text)} is not at its offset {start}, where the passage has {found}")
+        found = quoted(context[start : start + len(text)])
+        raise _Bad(f"answer {quoted(text)} is not at its offset {start}, where the passage has {found}")
     return Reference(text, start)
 
 

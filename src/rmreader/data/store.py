@@ -51,7 +51,7 @@ def open_arrays(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         raise Damaged(f"{folder}: {error}") from None
 
 
-def kept(folder: Path, make: Callable[[], tuple[Arrays, dict[str, Any]]], what: str) -> tuple[Arrays, dict[str, Any]]:
+def cached(folder: Path, make: Callable[[], tuple[Arrays, dict[str, Any]]], what: str) -> tuple[Arrays, dict[str, Any]]:
     """What ``open_arrays`` finds; where that is nothing whole, what ``make`` gives, kept there if it can be."""
     with suppress(Damaged):
         return open_arrays(folder)

@@ -10,7 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any, Self
 
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files import open_bytes
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
@@ -210,7 +210,7 @@ def _parquet(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
     import pyarrow.parquet
 
     number, sentence = 0, f"{source}: not a Parquet file that can be read ({{why}})."
-    with explained(sentence, pyarrow.ArrowException, OSError), source.open() as content:
+    with user_error_on(sentence, pyarrow.ArrowException, OSError), source.open() as content:
         file = pyarrow.parquet.ParquetFile(content)
         for batch in file.iter_batches(batch_size=1024, columns=choose(file.schema_arrow.names)):
             for place in range(len(batch)):
@@ -223,5 +223,5 @@ def _parquet(source: Source, choose: Choose) -> Iterator[tuple[int, Any]]:
 
 def no_column(source: Source, names: Sequence[str], there: Sequence[str]) -> str:
     """That a table lacks a column, and which it has."""
-    listed = ", ".join(map(shown, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
+    listed = ", ".join(map(quoted, there[:_LISTED])) + (", …" if len(there) > _LISTED else "")
     return f"{source}: no column {' or '.join(map(repr, names))}; its columns are {listed or 'none'}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rmreader.core.console import progress
 from rmreader.core.files import cache_folder
 from rmreader.data.encoded import Encoded
-from rmreader.data.store import Arrays, kept
+from rmreader.data.store import Arrays, cached
 from rmreader.text.tags import Tagger
 
 
@@ -36,7 +36,7 @@ def tag_encoded(encoded: Encoded, tagger: Tagger, cache_dir: str | Path | None =
         arrays, _ = make()
     else:
         folder = cache_folder("tags", cache_dir) / f"{tagger.fingerprint}-{encoded.content}"
-        arrays, _ = kept(folder, make, "tags")
+        arrays, _ = cached(folder, make, "tags")
     return Tagged(arrays["context"], arrays["question"])
 
 

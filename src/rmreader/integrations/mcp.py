@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
-from rmreader.core.errors import UserError, shown
+from rmreader.core.errors import UserError, quoted
 from rmreader.core.version import __version__
 from rmreader.reading.answers import Answer, Answers
 from rmreader.reading.reader import Reader
@@ -112,7 +112,7 @@ class Server:
             return {"tools": self._tools()} | _CACHE
         if method == "ping":
             return {}
-        raise _Wrong(_METHOD, f"no method {shown(method)}.")
+        raise _Wrong(_METHOD, f"no method {quoted(method)}.")
 
     def _tools(self) -> list[dict[str, Any]]:
         return [_PASSAGE, _INDEX] if self.shelf is not None else [_PASSAGE]
@@ -120,10 +120,10 @@ class Server:
     def _queue(self, id: Any, params: dict[str, Any], modern: bool) -> None:
         tools = [tool["name"] for tool in self._tools()]
         if params.get("name") not in tools:
-            raise _Wrong(_PARAMS, f"no tool {shown(params.get('name'))}; there are {', '.join(tools)}.")
+            raise _Wrong(_PARAMS, f"no tool {quoted(params.get('name'))}; there are {', '.join(tools)}.")
         with self.lock:
             if id in self.waiting:
-                raise _Wrong(_REQUEST, f"the id {shown(id)} is that of a call that is not answered yet.")
+                raise _Wrong(_REQUEST, f"the id {quoted(id)} is that of a call that is not answered yet.")
             if len(self.waiting) >= _MOST_WAITING:
                 raise _Wrong(_BUSY, f"{_MOST_WAITING} calls are waiting; call again later.")
             self.waiting[id] = False
@@ -177,14 +177,14 @@ def _is_modern(params: Mapping[str, Any]) -> bool:
     version = meta.get(_META) if isinstance(meta, dict) else None
     if version is not None and version not in _MODERN:
         known = {"supported": [*_HANDSHAKE, *_MODERN], "requested": version}
-        raise _Wrong(_VERSION, f"the version {shown(version)} is not known.", known)
+        raise _Wrong(_VERSION, f"the version {quoted(version)} is not known.", known)
     return version is not None
 
 
 def _argument(given: Any, name: str, kind: type[Any], default: Any = None) -> Any:
     value = given.get(name, default) if isinstance(given, dict) else None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        what = "missing" if value is None else f"not {shown(value)}"
+        what = "missing" if value is None else f"not {quoted(value)}"
         raise UserError(f"the argument {name!r}, {_KINDS[kind]}, is {what}.")
     if kind is str and not value.strip():
         raise UserError(f"the argument {name!r} is empty; give a text.")

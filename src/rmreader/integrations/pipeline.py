@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rmreader.core.errors import UserError, shown
+from rmreader.core.errors import UserError, quoted
 from rmreader.reading.answers import Answers
 from rmreader.reading.reader import MOST_LENGTH, Reader
 
@@ -31,7 +31,7 @@ def pipeline(
     'Ada Lovelace'
     """
     if task != "question-answering":
-        raise UserError(f"the task is 'question-answering', not {shown(task)}.")
+        raise UserError(f"the task is 'question-answering', not {quoted(task)}.")
     return QuestionAnswering(model if isinstance(model, Reader) else Reader.load(model, threads=threads), **options)
 
 
@@ -131,7 +131,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise UserError(f"no option {name!r}; there are {', '.join(_DEFAULTS)}.")
         whole = isinstance(value, int) and not isinstance(value, bool)
         if name in ("top_k", "max_answer_len", "batch_size") and value is not None and not (whole and value >= 1):
-            raise UserError(f"{name} is a whole number of at least 1, not {shown(value)}.")
+            raise UserError(f"{name} is a whole number of at least 1, not {quoted(value)}.")
         if name == "max_answer_len" and value is not None and value > MOST_LENGTH:
             raise UserError(f"max_answer_len is at most {MOST_LENGTH} tokens, not {value:,}.")
         if name in _DEFAULTS and value is not None:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files import file_sha256, read_bytes, read_json
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
@@ -47,8 +47,8 @@ class ElmoOptions:
         """Read options.json, as published with the weights."""
         wrong = ValueError, TypeError, KeyError, OverflowError
         with (
-            explained(f"{path}: no such file; ELMo needs its options.json beside the weights.", FileNotFoundError),
-            explained(f"{path}: not the options of an ELMo model ({{why}}); fetch the published file.", *wrong),
+            user_error_on(f"{path}: no such file; ELMo needs its options.json beside the weights.", FileNotFoundError),
+            user_error_on(f"{path}: not the options of an ELMo model ({{why}}); fetch the published file.", *wrong),
         ):
             tree = read_json(path, "not the options of an ELMo model: fetch the published file", limit=1 << 20)
             cnn, lstm = tree["char_cnn"], tree["lstm"]
@@ -73,7 +73,7 @@ class ElmoOptions:
             if not (few and clipped and min(sizes) >= 1 and max(sizes) <= 1 << 16 and max(widths) <= sizes[1] + 2):
                 raise ValueError("a size is out of range")
             if options.activation not in ("relu", "tanh"):
-                raise ValueError(f"the activation is {shown(options.activation)}")
+                raise ValueError(f"the activation is {quoted(options.activation)}")
         return options
 
 
@@ -242,7 +242,7 @@ def elmo_files(folder: Path) -> tuple[Path, Path]:
 
 def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
     """Build the encoder from its two published files."""
-    with explained("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.", ImportError):
+    with user_error_on("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.", ImportError):
         import h5py
     options = ElmoOptions.read(options_path)
     _check_digest(weights_path)
@@ -250,7 +250,7 @@ def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
         elmo = Elmo(options)
     damaged = OSError, ValueError, TypeError, KeyError, RuntimeError  # h5py raises each
     sentence = f"{weights_path}: cannot be read as HDF5 ({{why}}); fetch the file again."
-    with explained(sentence, *damaged), h5py.File(weights_path, "r") as file:
+    with user_error_on(sentence, *damaged), h5py.File(weights_path, "r") as file:
         state = _convert(file, options, weights_path)
     elmo.load_state_dict(state, assign=True)
     return elmo.requires_grad_(False).eval()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files import read_json
 from rmreader.text.pieces import encoder_config
 
@@ -64,13 +64,16 @@ def _stack(model: nn.Module, count: int) -> nn.ModuleList:
 
 def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = True) -> Transformer:
     """Read an encoder; without ``weights`` only its shape, at random (a reader brings trained ones of its own)."""
-    with explained("A transformer encoder needs pip install 'rmreader[transformer]'.", ImportError):
+    with user_error_on("A transformer encoder needs pip install 'rmreader[transformer]'.", ImportError):
         from transformers import AutoConfig, AutoModel
     encoder_config(folder)  # never code of a stranger's, nor a question whether to run it
     _own_files(folder)
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     # transformers and safetensors raise many kinds for a bad folder
-    with explained(f"{folder}: cannot be read as an encoder ({{why}}); fetch its files again.", Exception), _quiet():
+    with (
+        user_error_on(f"{folder}: cannot be read as an encoder ({{why}}); fetch its files again.", Exception),
+        _quiet(),
+    ):
         config = AutoConfig.from_pretrained(str(folder), **own)
         with torch.device("meta"):  # takes no memory
             size = sum(p.numel() for p in AutoModel.from_config(config, trust_remote_code=False).parameters())

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files import file_to_write, lock, written_whole
 from rmreader.data.tables import is_packed, kind_named
 from rmreader.predict.rows import BadRow
@@ -89,7 +89,7 @@ def predict(
                     "take another file."
                 )
         real.parent.mkdir(parents=True, exist_ok=True)
-        with explained(f"{out}: {_BUSY}", FileExistsError):
+        with user_error_on(f"{out}: {_BUSY}", FileExistsError):
             file = leave.enter_context(_opened(real, "ab" if there else "xb"))
         if not there:
             leave.enter_context(lock(real, _BUSY))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmreader.core.errors import UserError, shown
+from rmreader.core.errors import UserError, quoted
 from rmreader.data.squad import read_squad
 from rmreader.data.tables import Source, no_column, trees
 from rmreader.reading.answers import Row
@@ -84,7 +84,7 @@ def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
                 given = _numbers(trees(source, choose), columns) if given is None else given
                 id = f"{what} {number}" if str(number) in given else str(number)
             if id in seen:
-                raise ValueError(f"its id, {shown(id)}, is that of an earlier row")
+                raise ValueError(f"its id, {quoted(id)}, is that of an earlier row")
             row = row_of(id, tree, columns)
         except ValueError as error:
             yield BadRow(place, str(error))

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.core.errors import UserError, explained, reason
+from rmreader.core.errors import UserError, reason, user_error_on
 from rmreader.core.files import CARD, damage, read_manifest, sign, write_folder, write_whole
 from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, load_recipe
 from rmreader.readers.weights import TUNED, Storage, Weights, bert_shapes, misfit, network_shapes, quantised, restored
-from rmreader.text.contextual import ENCODER, FILE, Shape
+from rmreader.text.contextual import ENCODER, FILE, ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.vectors import map_safetensors
 
@@ -37,7 +37,7 @@ class Folder:
     recipe: Recipe
     about: dict[str, Any]  # reader.json
     lexicon: Lexicon
-    extras: Shape
+    contextual: ContextualShape
 
     @property
     def temperature(self) -> float:
@@ -52,7 +52,7 @@ class Folder:
     def stored(self) -> dict[str, NDArray[Any]]:
         """The weights as they are in the file, whether or not they fit."""
         path = self.path / WEIGHTS
-        with explained(f"{path}: damaged ({{why}}); {_REMEDY}", *_WRONG):
+        with user_error_on(f"{path}: damaged ({{why}}); {_REMEDY}", *_WRONG):
             return map_safetensors(path)
 
     def check(self) -> dict[str, NDArray[Any]]:
@@ -70,22 +70,24 @@ class Folder:
         inputs, unknown = self.recipe.inputs, None
         if self.recipe.network.blocks > len(stored):  # a number that is not worth counting to
             return f"{self.recipe.network.blocks} blocks, but {len(stored)} weights"
-        expected = network_shapes(self.recipe, self.lexicon, self.extras)
+        expected = network_shapes(self.recipe, self.lexicon, self.contextual)
         if inputs.contextual and inputs.contextual_mode == "tuned":
             config = json.loads((self.path / ENCODER / "config.json").read_text(encoding="utf-8"))
             if config.get("model_type") != "bert":
                 unknown = TUNED  # ``training/reader_folder.py`` compares these with the network that torch makes
-            elif config.get("num_hidden_layers") != self.extras.layers - 1 or self.extras.layers > len(stored):
-                return f"{config.get('num_hidden_layers')} layers in {ENCODER}, {self.extras.layers - 1} in {FILE}"
+            elif config.get("num_hidden_layers") != self.contextual.layers - 1 or self.contextual.layers > len(stored):
+                return f"{config.get('num_hidden_layers')} layers in {ENCODER}, {self.contextual.layers - 1} in {FILE}"
             else:
                 expected |= {f"{TUNED}{name}": shape for name, shape in bert_shapes(config).items()}
-                if config["hidden_size"] != self.extras.size:
-                    return f"vectors of {config['hidden_size']} numbers in {ENCODER}, of {self.extras.size} in {FILE}"
+                if config["hidden_size"] != self.contextual.size:
+                    return (
+                        f"vectors of {config['hidden_size']} numbers in {ENCODER}, of {self.contextual.size} in {FILE}"
+                    )
         return misfit(stored, expected, unknown)
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """The network's weights as float32, by the names of its state dict."""
-        with explained(f"{self.path / WEIGHTS}: damaged ({{why}}); {_REMEDY}", ValueError):
+        with user_error_on(f"{self.path / WEIGHTS}: damaged ({{why}}); {_REMEDY}", ValueError):
             return dict(restored(self.check()))
 
     def copy_to(self, new: Path) -> None:
@@ -154,7 +156,7 @@ def open_folder(name_or_path: str | Path) -> Folder:
 def verify(path: Path) -> Folder:
     """The same without comparing the weights with the recipe."""
     _stays_inside(path)
-    with explained(f"{path / MANIFEST}: damaged ({{why}}); {_REMEDY}", *_WRONG):
+    with user_error_on(f"{path / MANIFEST}: damaged ({{why}}); {_REMEDY}", *_WRONG):
         about = read_manifest(path / MANIFEST)
         if about.get("kind") == ENSEMBLE:
             raise UserError(f"{path}: an ensemble, where one reader is wanted; give one of the folders in it.")
@@ -170,9 +172,9 @@ def verify(path: Path) -> Folder:
             problem = f"{name}: larger than {largest >> 20} MiB"
     if problem is not None:
         raise UserError(f"{path}/{problem}; {_REMEDY}")
-    with explained(f"{path}: a file in it is damaged ({{why}}); {_REMEDY}", *_WRONG):
+    with user_error_on(f"{path}: a file in it is damaged ({{why}}); {_REMEDY}", *_WRONG):
         recipe = load_recipe(path / RECIPE)
-        return Folder(path, recipe, about, Lexicon.load(path), Shape.load(path, recipe.inputs))
+        return Folder(path, recipe, about, Lexicon.load(path), ContextualShape.load(path, recipe.inputs))
 
 
 def _stays_inside(path: Path) -> None:
@@ -223,7 +225,7 @@ def write_reader(
             sign(new, MANIFEST, whole)
             whole |= measure(new)
         count = sum(int(weight.size) for weight in weights.values())
-        with explained(f"{target}: what its manifest would say cannot be read ({{why}}).", *_WRONG):
+        with user_error_on(f"{target}: what its manifest would say cannot be read ({{why}}).", *_WRONG):
             text = card(target.name, recipe, whole, count)
         (new / CARD).write_text(text, encoding="utf-8")
         return whole

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.recipe import NetworkConfig, Recipe
-from rmreader.text.contextual import Shape
+from rmreader.text.contextual import ContextualShape
 from rmreader.text.lexicon import Lexicon
 
 A = TypeVar("A")
@@ -20,11 +20,11 @@ TUNED = "contextual.transformer.model."  # where a tuned encoder's weights are a
 _SCALE = ".scale"
 
 
-def network_shapes(recipe: Recipe, lexicon: Lexicon, extras: Shape) -> Shapes:
+def network_shapes(recipe: Recipe, lexicon: Lexicon, contextual: ContextualShape) -> Shapes:
     """The shape of every weight of ``model/network.py`` but a tuned encoder's, by its name in the state dict."""
-    inputs, config, sizes = recipe.inputs, recipe.network, extras.sizes()
+    inputs, config, sizes = recipe.inputs, recipe.network, contextual.sizes()
     size, shapes = 2 * config.hidden, Shapes()
-    width = lexicon.dim + extras.size + inputs.exact_match
+    width = lexicon.dim + contextual.size + inputs.exact_match
     if lexicon.trainable_count > 1:
         shapes["encoder.words.weight"] = (lexicon.trainable_count, lexicon.dim)
     if inputs.characters:
@@ -36,8 +36,8 @@ def network_shapes(recipe: Recipe, lexicon: Lexicon, extras: Shape) -> Shapes:
         for kind in ("pos", "ner"):
             shapes[f"encoder.{kind}.weight"] = (sizes.get(f"{kind}_tags", 0), inputs.tag_size)
         width += 2 * inputs.tag_size
-    if extras.layers > 0:
-        shapes |= {"encoder.mix.weights": (extras.layers,), "encoder.mix.gamma": ()}
+    if contextual.layers > 0:
+        shapes |= {"encoder.mix.weights": (contextual.layers,), "encoder.mix.gamma": ()}
     shapes |= _lstm("encoder.lstm", width, config.hidden)
     for index in range(config.blocks):
         block, last = f"aligner.blocks.{index}", index == config.blocks - 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rmreader.core.errors import explained
+from rmreader.core.errors import user_error_on
 from rmreader.readers.folder import MANIFEST, Folder
 
 
@@ -34,7 +34,7 @@ class Decision:
             f"{folder.path / MANIFEST}: damaged (no_answer is not a scale above 0, a shift and a threshold); "
             "restore the folder, or fit it anew: rmreader calibrate."
         )
-        with explained(sentence, TypeError, ValueError, AttributeError):
+        with user_error_on(sentence, TypeError, ValueError, AttributeError):
             kept = Decision(**{name: float(value) for name, value in folder.about.get("no_answer", {}).items()})
             if not all(map(math.isfinite, (kept.scale, kept.shift, kept.threshold))) or kept.scale <= 0:
                 raise ValueError

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
 from rmreader.reading.decision import Decision
-from rmreader.reading.engine.engines import Engine, Logits, Pair, Rounds
+from rmreader.reading.engine.engines import EncoderInput, Engine, Logits, Rounds
 from rmreader.reading.reader import Reader
 from rmreader.reading.spans import log_sum
 from rmreader.scoring.attention import log_attention
@@ -48,17 +48,17 @@ class EnsembleEngine:
     def __init__(self, members: Sequence[Engine]) -> None:
         self.members = list(members)
 
-    def read(self, pair: Pair) -> Logits:
+    def read(self, pair: EncoderInput) -> Logits:
         """Read one question with every member."""
         return _join([member.read(pair) for member in self.members])
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+    def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, in order."""
         copies = tee(pairs, len(self.members))
         reading = [member.read_many(copy, batch_size) for member, copy in zip(self.members, copies, strict=True)]
         return map(_join, zip(*reading, strict=True))
 
-    def attend(self, pair: Pair) -> Rounds:
+    def attend(self, pair: EncoderInput) -> Rounds:
         """For every round that all members have, the logs of the mean attentions: the paper's softmax(E*)."""
         return [
             (_mean_attention([E for E, _ in same]), _mean_attention([B for _, B in same]))
@@ -73,11 +73,11 @@ class Once:
         self.engine, self.attend = engine, engine.attend
         self.known: dict[tuple[str, str], Logits] = {}
 
-    def read(self, pair: Pair) -> Logits:
+    def read(self, pair: EncoderInput) -> Logits:
         """Read one question."""
         return next(self.read_many([pair], 1))
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+    def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, in order; only those that are new are passed on."""
         ours, theirs = tee(((pair.question, pair.context), pair) for pair in pairs)
         passed = set(self.known)

@@ -16,7 +16,7 @@ from rmreader.readers.folder import Folder, open_folder, write_ensemble, write_r
 from rmreader.readers.weights import Storage, Weights
 from rmreader.reading.answers import text_of
 from rmreader.reading.engine.contextual import AddedInputs, embed, encode, load_bert, why_torch
-from rmreader.reading.engine.engines import OnnxEngine, Pair
+from rmreader.reading.engine.engines import EncoderInput, OnnxEngine
 from rmreader.reading.engine.graph import Layers, give_rounds, network
 from rmreader.reading.engine.inputs import character_states, session
 from rmreader.reading.engine.onnxfile import FLOAT, Graph
@@ -112,7 +112,7 @@ def _extra_inputs(g: Graph, w: Weights, folder: Folder) -> tuple[list[str], list
     return found
 
 
-def _extra_feeds(pair: Pair, extras: AddedInputs) -> dict[str, NDArray[Any]] | None:
+def _extra_feeds(pair: EncoderInput, extras: AddedInputs) -> dict[str, NDArray[Any]] | None:
     """The same inputs for one question; None where it is longer than the encoder's window."""
     texts, feeds = (pair.question_words, pair.context_words), dict[str, NDArray[Any]]()
     if extras.tagger is not None:
@@ -136,7 +136,7 @@ def check(folder: Folder, model: bytes, extras: AddedInputs | None = None) -> fl
     wanted = {value.name for value in exported.get_inputs()}
     worst = 0.0
     for question, passage in _SAMPLES:
-        pair = Pair(question, passage, tokenize(question).words, tokenize(passage).words)
+        pair = EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
         distinct = {word: row for row, word in enumerate(dict.fromkeys([*pair.question_words, *pair.context_words]), 1)}
         table = dataclasses.asdict(folder.lexicon.look_up(list(distinct)))
         texts = {"question": pair.question_words, "context": pair.context_words}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError
 from rmreader.reading.answers import Answer, Answers, Row
 from rmreader.reading.decision import Decision
-from rmreader.reading.engine.engines import Engine, Logits, Pair
+from rmreader.reading.engine.engines import EncoderInput, Engine, Logits
 from rmreader.reading.spans import best_spans, different_spans, f1_to_expect, log_sum, overlaps, span_scores, with_words
 from rmreader.text.sentences import sentence_around
 from rmreader.text.tokens import Tokens, tokenize
@@ -98,11 +98,11 @@ class Asked:
         """Whether all portions were read and the last reading is due."""
         return len(self._best) > 0 and len(self.portions) == 1 and not self.complete
 
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[EncoderInput]:
         """What is left to read, portion by portion."""
         return map(self.pair, self.portions[self._read :])
 
-    def pair(self, portion: Portion) -> Pair:
+    def pair(self, portion: Portion) -> EncoderInput:
         """One portion to read. A paragraph without a stop, such as a heading or an item, gets one: the network knows
         prose, and does not see where a line ends."""
         words = self.part(portion).words
@@ -111,7 +111,7 @@ class Asked:
             words = [one for word, end in zip(words, ends, strict=True) for one in (word, ".")[: 1 + end]]
             whole = False
         passage = self.row.passage if whole else " ".join(words)
-        return Pair(self.row.question, passage, self.question_tokens.words, words)
+        return EncoderInput(self.row.question, passage, self.question_tokens.words, words)
 
     def own(self, portion: Portion) -> NDArray[np.int64]:
         """Where the passage's tokens are among those of the ``pair``."""
@@ -220,7 +220,7 @@ def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Ite
     """Read every question, several at a time, and give them back in order when they are complete."""
     waiting: deque[Asked] = deque()
 
-    def flow() -> Iterator[Pair]:
+    def flow() -> Iterator[EncoderInput]:
         for asked in questions:
             waiting.append(asked)
             yield from asked.pairs()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files import read_json
 from rmreader.data.squad import Dataset, Question, why_none
 
@@ -93,7 +93,7 @@ def score(dataset: Dataset, predictions: Mapping[str, str]) -> Score:
 
 def read_predictions(path: str | Path) -> dict[str, str]:
     """Read a file of predictions in the official format: one JSON object, question id to text; ``.gz`` understood."""
-    with explained(f"{path}: no such file; `rmreader predict` writes one.", FileNotFoundError):
+    with user_error_on(f"{path}: no such file; `rmreader predict` writes one.", FileNotFoundError):
         tree = read_json(Path(path), "predictions are one object, id to text")
     if not isinstance(tree, dict):
         raise UserError(

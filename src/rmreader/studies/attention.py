@@ -10,7 +10,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.files import file_sha256
 from rmreader.core.version import commit
 from rmreader.readers.folder import open_folder
-from rmreader.reading.engine.engines import Pair
+from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.reader import Reader
 from rmreader.scoring.attention import Moved, moved, spread, strongest
@@ -64,7 +64,7 @@ def study_figure(question: str, passage: str, model: str, device: str | None = N
     answer = reader.ask(question, passage)[0]
     pieces = ("", passage[: answer.start]), ("answer", answer.text), ("", passage[answer.end :])
     sections, strong = [Report("", "", passage=pieces)], list[dict[str, Any]]()
-    for t, both in enumerate(movements(reader, Pair(question, passage, asked, read)), 1):
+    for t, both in enumerate(movements(reader, EncoderInput(question, passage, asked, read)), 1):
         E, pairs = both[0], list[dict[str, Any]]()
         for i, j in strongest(E):
             values = {name: float(X[i, j]) for name, X in vars(E).items()}
@@ -86,7 +86,7 @@ def study_figure(question: str, passage: str, model: str, device: str | None = N
     return made
 
 
-def movements(reader: Reader, pair: Pair) -> list[list[Moved]]:
+def movements(reader: Reader, pair: EncoderInput) -> list[list[Moved]]:
     """What reattention did to E and B of every round of a question."""
     network, weights = reader.folder.recipe.network, reader.folder.weights()
     later = range(1, network.blocks) if network.reattention else ()

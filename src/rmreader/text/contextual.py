@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmreader.core.errors import explained
+from rmreader.core.errors import user_error_on
 from rmreader.core.files import read_json
 from rmreader.core.recipe import Inputs
 from rmreader.text.tags import POS
@@ -16,7 +16,7 @@ FILE, ENCODER = "extras.json", "encoder"  # in the reader's folder; the second h
 
 
 @dataclass(frozen=True)
-class Shape:
+class ContextualShape:
     """What a reader keeps of its extra inputs: enough to build its network, and to know them again."""
 
     entities: tuple[str, ...] = ()  # entity labels in the order of their ids
@@ -34,14 +34,14 @@ class Shape:
         (reader / FILE).write_text(json.dumps(dataclasses.asdict(self)) + "\n", encoding="utf-8")
 
     @staticmethod
-    def load(reader: Path, inputs: Inputs) -> Shape:
+    def load(reader: Path, inputs: Inputs) -> ContextualShape:
         """The shape kept in a reader's folder; empty where its recipe asks for no extra inputs."""
         if not (inputs.tags or inputs.contextual):
-            return Shape()
+            return ContextualShape()
         wrong = OSError, ValueError, KeyError, TypeError, OverflowError
-        with explained(f"{reader / FILE}: missing or damaged ({{why}}); restore the reader's folder.", *wrong):
+        with user_error_on(f"{reader / FILE}: missing or damaged ({{why}}); restore the reader's folder.", *wrong):
             tree = read_json(reader / FILE, "restore the reader's folder", limit=1 << 20)
             layers, size = int(tree["layers"]), int(tree["size"])
             if not (0 <= layers <= 1000 and 0 <= size <= 1 << 20):
                 raise ValueError(f"{layers} layers of {size}")
-            return Shape(tuple(map(str, tree["entities"])), layers, size, str(tree["fingerprint"]))
+            return ContextualShape(tuple(map(str, tree["entities"])), layers, size, str(tree["fingerprint"]))

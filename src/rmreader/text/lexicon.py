@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files import file_sha256, read_json, write_whole
 from rmreader.core.recipe import Inputs
 from rmreader.text.vectors import SubwordTable, WordVectors, read_glove, table_path
@@ -120,15 +120,15 @@ class Lexicon:
         path = folder / "lexicon.json"
         wrong = OSError, ValueError, KeyError, TypeError, OverflowError
         with (
-            explained(f"{path}: damaged ({{why}}); restore or train it again.", *wrong),
-            explained(f"{path}: no such file; {folder} is not a whole reader folder.", FileNotFoundError),
+            user_error_on(f"{path}: damaged ({{why}}); restore or train it again.", *wrong),
+            user_error_on(f"{path}: no such file; {folder} is not a whole reader folder.", FileNotFoundError),
         ):
             tree = read_json(path, "restore it, or train the reader again")
             if tree["format"] != _FORMAT:
                 raise UserError(f"{path}: made by another version (format {tree['format']}); update rmreader.")
             longest, words, trained = tree["max_characters"], tree["words"], tree["trained"]
             if type(longest) is not int or not 0 < longest < 1 << 16:
-                raise ValueError(f"max_characters is {shown(longest)}")
+                raise ValueError(f"max_characters is {quoted(longest)}")
             if not all(type(point) is int and 0 <= point < 0x110000 for point in tree["characters"]):
                 raise ValueError("a character is no code point")
             if not all(isinstance(word, str) for word in (*(words or ()), *trained)):
@@ -154,7 +154,7 @@ def _load_vectors(folder: Path, about: dict[str, Any], words: list[str] | None) 
     path = folder / _VECTORS_FILE
     if "table" in about:
         if Path(str(about["table"])).name != about["table"] or about["table"].endswith(".safetensors"):
-            raise ValueError(f"{shown(about['table'])} is no shipped table")  # but a path out of the folder
+            raise ValueError(f"{quoted(about['table'])} is no shipped table")  # but a path out of the folder
         path = table_path(about["table"])
     if not path.is_file():
         raise UserError(f"{path}: the reader's vectors are missing; restore the file.")

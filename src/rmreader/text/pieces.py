@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.core.errors import UserError, explained, shown
+from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
@@ -52,11 +52,11 @@ def encoder_folder(name: str) -> Path:
         return Path(spec.origin).parent / "model"
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
         raise UserError(f"{name}: no such folder; it should hold config.json, tokenizer.json and model.safetensors.")
-    with explained(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.", ImportError):
+    with user_error_on(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.", ImportError):
         from huggingface_hub import snapshot_download
     wanted = ["config.json", "tokenizer.json", "tokenizer_config.json", "model*.safetensors*"]
     # the hub raises many kinds: offline, no such name, no permission
-    with explained(f"{name}: neither a folder nor an encoder that could be fetched ({{why}}).", Exception):
+    with user_error_on(f"{name}: neither a folder nor an encoder that could be fetched ({{why}}).", Exception):
         return Path(snapshot_download(name, allow_patterns=wanted))
 
 
@@ -108,7 +108,7 @@ class Pieces:
 
     def __init__(self, folder: Path, window: int | None = None) -> None:
         """``window``: use at most this many pieces at once, instead of all that the encoder can."""
-        with explained("a transformer encoder needs pip install 'rmreader[contextual]'.", ImportError):
+        with user_error_on("a transformer encoder needs pip install 'rmreader[contextual]'.", ImportError):
             from tokenizers import Tokenizer
         config, tree = encoder_config(folder), _read_object(folder / "tokenizer.json")
         try:
@@ -173,15 +173,15 @@ def encoder_config(folder: Path) -> dict[str, Any]:
         most = _MOST_LAYERS if "layers" in key else _MOST
         if isinstance(value, int | float) and abs(value) > most:
             raise UserError(
-                f"{path}: {key!r} is {shown(value)}, more than the {most:,} of any encoder; fetch it again."
+                f"{path}: {key!r} is {quoted(value)}, more than the {most:,} of any encoder; fetch it again."
             )
     return config
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     with (
-        explained(f"{path}: cannot be read ({{why}}); an encoder's folder needs it.", OSError),
-        explained(f"{path}: no such file; an encoder's folder needs it.", FileNotFoundError),
+        user_error_on(f"{path}: cannot be read ({{why}}); an encoder's folder needs it.", OSError),
+        user_error_on(f"{path}: no such file; an encoder's folder needs it.", FileNotFoundError),
     ):
         tree = read_json(path, "fetch the file again", limit=256 << 20)
     if not isinstance(tree, dict):
@@ -196,10 +196,10 @@ def _tame(tree: Any) -> None:
         if tree.get("type") == "ByteLevel" and "add_prefix_space" in tree:
             tree["add_prefix_space"] = True
         if (expression := tree.get("Regex", "")) and expression not in _EXPRESSIONS:
-            raise ValueError(f"the regular expression {shown(expression)} is of no kind that is known")
+            raise ValueError(f"the regular expression {quoted(expression)} is of no kind that is known")
         longest = tree.get("max_input_chars_per_word", 0)
         if type(longest) is int and longest > _LONGEST_WORD:
-            raise ValueError(f"words of {shown(longest)} letters")
+            raise ValueError(f"words of {quoted(longest)} letters")
         for branch in tree.values():
             _tame(branch)
     elif isinstance(tree, list) and tree and isinstance(tree[0], dict):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files import file_sha256, read_json
 from rmreader.text.words import encodable
 
@@ -34,7 +34,7 @@ class Tagger:
         self.folder = pipeline_folder(name)
         self.pos = POS
         sentence = f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities."
-        with explained(sentence, OSError, KeyError, TypeError):
+        with user_error_on(sentence, OSError, KeyError, TypeError):
             meta = read_json(self.folder / "meta.json", "install the pipeline again", limit=16 << 20)
             labels = sorted(map(str, meta["labels"]["ner"]))
         # id 0: outside entities, or a label that the reader does not know
@@ -63,10 +63,12 @@ class Tagger:
 
     @cached_property
     def _nlp(self) -> Any:
-        with explained("inputs.tags: tags need spaCy; pip install 'rmreader[tags]'.", ImportError):
+        with user_error_on("inputs.tags: tags need spaCy; pip install 'rmreader[tags]'.", ImportError):
             import spacy
         # a folder in any state; spaCy raises accordingly
-        with explained(f"{self.folder}: cannot be loaded by spaCy ({{why}}); install the pipeline again.", Exception):
+        with user_error_on(
+            f"{self.folder}: cannot be loaded by spaCy ({{why}}); install the pipeline again.", Exception
+        ):
             nlp = spacy.load(self.folder, exclude=_UNUSED)
         probe = nlp(spacy.tokens.Doc(nlp.vocab, ["The", "dog", "barks", "in", "London", "."]))
         if not any(token.pos_ in POS[1:] for token in probe):

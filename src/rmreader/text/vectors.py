@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.console import progress
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files import file_sha256, open_bytes
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "shipped" / "vectors"
@@ -55,7 +55,7 @@ class SubwordTable:
         """Open a shipped table by name, or any table by path."""
         path = table_path(source)
         wrong = OSError, ValueError, KeyError, IndexError
-        with explained(f"{path}: not a subword table ({{why}}); scripts/build_vectors.py builds one.", *wrong):
+        with user_error_on(f"{path}: not a subword table ({{why}}); scripts/build_vectors.py builds one.", *wrong):
             tensors = map_safetensors(path)
             pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
             return cls(pieces, tensors["vectors"], tensors["scale"].astype(np.float32), path)
@@ -249,8 +249,8 @@ def _malformed(path: Path, number: int, what: str) -> UserError:
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without their ends."""
     with (
-        explained(f"{path}: cannot be read ({{why}}); check the path.", OSError),
-        explained(f"{path}: no such file; `rmreader data download glove` fetches GloVe.", FileNotFoundError),
+        user_error_on(f"{path}: cannot be read ({{why}}); check the path.", OSError),
+        user_error_on(f"{path}: no such file; `rmreader data download glove` fetches GloVe.", FileNotFoundError),
         open_bytes(path) as file,
         progress(f"Reading {path.name}", unit="words") as advance,
     ):

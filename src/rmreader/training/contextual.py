@@ -21,7 +21,7 @@ from rmreader.data.batches import token_rows
 from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import Tagged, tag_encoded
 from rmreader.model.contextual import ENCODER_FILES, FrozenEncoder, TunedEncoder, frozen_encoder, tuned_encoder
-from rmreader.text.contextual import ENCODER, Shape
+from rmreader.text.contextual import ENCODER, ContextualShape
 from rmreader.text.piece_layout import PiecePadding, lay_out
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
@@ -45,7 +45,7 @@ class TextInputs:
         """``reader``: the folder of a trained reader, whose labels and encoder these must be. ``encoder``: a reader's
         copy of a tuned encoder, shape and vocabulary; its weights are then loaded with the network's."""
         self.inputs, self.device, self.cache_dir = inputs, device, cache_dir
-        known = Shape.load(reader, inputs) if reader is not None else None
+        known = ContextualShape.load(reader, inputs) if reader is not None else None
         self.tagger = Tagger(inputs.tags, known.entities if known else None) if inputs.tags else None
         self.frozen: FrozenEncoder | None = None
         self.tuned: TunedEncoder | None = None
@@ -61,10 +61,10 @@ class TextInputs:
         self._opened: dict[str, Attachment] = {}
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ContextualShape:
         """What the network and its reader must know."""
         encoder = self.frozen or self.tuned
-        return Shape(
+        return ContextualShape(
             entities=self.tagger.entities if self.tagger else (),
             layers=encoder.layers if encoder else 0,
             size=encoder.size if encoder else 0,

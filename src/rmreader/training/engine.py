@@ -17,7 +17,7 @@ from rmreader.data.encode import encode_pairs
 from rmreader.data.squad import read_squad
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
-from rmreader.reading.engine.engines import Logits, Pair, Rounds
+from rmreader.reading.engine.engines import EncoderInput, Logits, Rounds
 from rmreader.scoring.attention import divergences_of
 from rmreader.text.tokens import tokenize
 from rmreader.training.contextual import TextInputs
@@ -37,11 +37,11 @@ class TorchEngine:
         self.network, self.lexicon, recipe = load_network(folder, self.device)
         self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
 
-    def read(self, pair: Pair) -> Logits:
+    def read(self, pair: EncoderInput) -> Logits:
         """Read one question."""
         return next(self.read_many([pair], 1))
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+    def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, sorted by length a few batches at a time."""
         pairs = iter(pairs)
         while ahead := list(islice(pairs, _AHEAD * batch_size)):
@@ -54,11 +54,11 @@ class TorchEngine:
             for k in range(len(ahead)):
                 yield found.pop(k)
 
-    def attend(self, pair: Pair) -> Rounds:
+    def attend(self, pair: EncoderInput) -> Rounds:
         """The attentions of one question."""
         return next(self.attend_many([pair], 1))
 
-    def attend_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Rounds]:
+    def attend_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Rounds]:
         """The attentions of questions that come sorted by their passages' lengths, each without its padding."""
         pairs = iter(pairs)
         while ahead := list(islice(pairs, _AHEAD * batch_size)):
@@ -69,7 +69,7 @@ class TorchEngine:
                     yield [(E[row, :n, :m], B[row, :m, :m]) for E, B in both]
 
     def _forward(
-        self, pairs: Sequence[Pair], batch_size: int, keep_attention: bool = False
+        self, pairs: Sequence[EncoderInput], batch_size: int, keep_attention: bool = False
     ) -> Iterator[tuple[NDArray[np.intp], Pointers, list[Tensor]]]:
         """By batch: which questions, the pointers, and the logits behind them, which windows are compared by."""
         encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
@@ -94,10 +94,10 @@ def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64
     return Logits(*own, none)
 
 
-def pairs_of(data: Path, limit: int = 0) -> list[Pair]:
+def pairs_of(data: Path, limit: int = 0) -> list[EncoderInput]:
     """The first questions of a file (all for 0) that have words to compare attentions on, short passages first."""
     asked = [(question.text, paragraph.context) for paragraph, question in read_squad(data).questions()]
-    found = [Pair(*texts, *(tokenize(text).words for text in texts)) for texts in asked[: limit or None]]
+    found = [EncoderInput(*texts, *(tokenize(text).words for text in texts)) for texts in asked[: limit or None]]
     found = [pair for pair in found if pair.question_words and pair.context_words]
     if not found:
         raise UserError(f"{data}: has no questions that can be read, to compare attentions on; give other data.")
@@ -105,7 +105,7 @@ def pairs_of(data: Path, limit: int = 0) -> list[Pair]:
 
 
 def divergences(
-    readers: Sequence[Folder], pairs: Sequence[Pair], device: str | None, batch_size: int = 32
+    readers: Sequence[Folder], pairs: Sequence[EncoderInput], device: str | None, batch_size: int = 32
 ) -> dict[str, NDArray[np.float64]]:
     """By row of the paper's Table 5, the value of every reader on every question [readers, questions]."""
     engines = [TorchEngine(folder, device) for folder in readers]

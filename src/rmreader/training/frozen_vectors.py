@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.core.console import progress
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files import cache_folder, lock, write_whole
 from rmreader.data.encoded import Encoded
 from rmreader.model.contextual import FrozenEncoder
@@ -65,7 +65,7 @@ def open_vectors(
     if not keep:
         return FrozenVectors(*(_in_memory(encoded, encoder, part, torch.device(device)) for part in _PARTS))
     folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
-    with explained(f"{folder}: contextual vectors cannot be kept ({{why}}).", OSError):
+    with user_error_on(f"{folder}: contextual vectors cannot be kept ({{why}}).", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder):  # one process builds, others that want the same vectors wait for it
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]

@@ -7,7 +7,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from rmreader.core.errors import explained
+from rmreader.core.errors import user_error_on
 from rmreader.core.files import read_records, write_whole
 
 
@@ -22,7 +22,7 @@ class Log:
         """Record an event; it is in the file when this returns."""
         line = json.dumps({"event": event, "step": step, **_finite(fields)}, allow_nan=False) + "\n"
         remedy = f"{self.path}: cannot be written ({{why}}); make room, then resume."
-        with explained(remedy, OSError), self.path.open("a", encoding="utf-8") as file:
+        with user_error_on(remedy, OSError), self.path.open("a", encoding="utf-8") as file:
             file.write(line)
         if self._board is not None:
             for name, value in _numbers(event, fields):
@@ -75,7 +75,7 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _board(folder: Path) -> Any:
-    with explained(
+    with user_error_on(
         "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it.", ImportError
     ):
         from torch.utils.tensorboard import SummaryWriter

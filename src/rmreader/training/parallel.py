@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.core import console
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 
 T = TypeVar("T")
 # the others wait while the first reads data; one that is gone is noticed at once
@@ -127,4 +127,4 @@ def join(device: torch.device) -> Iterator[tuple[World, torch.device]]:
 def _together() -> contextlib.AbstractContextManager[None]:
     """Within, a process that has gone away is a sentence."""
     gone = "another process of this training has ended or cannot be reached ({why}); see what it said, then start "
-    return explained(f"{gone}all of them again with --resume.", RuntimeError)
+    return user_error_on(f"{gone}all of them again with --resume.", RuntimeError)

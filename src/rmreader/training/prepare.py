@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
 from rmreader.core.files import file_sha256
+from rmreader.core.processes import stdout_of
 from rmreader.core.recipe import Recipe
-from rmreader.core.version import told
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.data.negatives import asked_together
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import remarked, why_none
+from rmreader.data.squad import report_problems, why_none
 from rmreader.kernels.gpu_share import check_share
 from rmreader.model.network import Network
 from rmreader.readers.folder import MANIFEST, open_folder
@@ -82,8 +82,8 @@ def prepare(
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     init = recipe.training.init
     text_inputs = TextInputs(recipe.inputs, device, cache_dir, encoder=_own_encoder(init, out))
-    encoded = remarked(encode_file(train_path, cache_dir))
-    dev = remarked(encode_file(dev_path, cache_dir)) if dev_path else None
+    encoded = report_problems(encode_file(train_path, cache_dir))
+    dev = report_problems(encode_file(dev_path, cache_dir)) if dev_path else None
     if dev is not None and not len(dev):
         why = why_none(dev.problems)
         raise UserError(f"{dev_path}: has no question to report scores on{why}; leave --dev out, or fix the file.")
@@ -146,7 +146,7 @@ def prepare(
 
 def device_name(device: str | None) -> str:
     """What trainings run on, asked without CUDA, since a process that uses it would hold up the end of MPS."""
-    names = "" if device == "cpu" else told("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    names = "" if device == "cpu" else stdout_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     return names.partition("\n")[0] or "CPU"
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.recipe import Recipe, save_recipe
 from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
 from rmreader.readers import folder as readers
-from rmreader.text.contextual import ENCODER, Shape
+from rmreader.text.contextual import ENCODER, ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.training.contextual import TextInputs
 
@@ -20,7 +20,7 @@ from rmreader.training.contextual import TextInputs
 def pick_device(name: str | None) -> torch.device:
     """The device of that name; by default the GPU, where there is one."""
     wrong = f"--device {name}: no such device to train on; take cpu, cuda or cuda:N."
-    with explained(wrong, RuntimeError):
+    with user_error_on(wrong, RuntimeError):
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type not in ("cpu", "cuda"):
         raise UserError(wrong)
@@ -30,14 +30,14 @@ def pick_device(name: str | None) -> torch.device:
 
 
 def make_network(
-    recipe: Recipe, lexicon: Lexicon, shape: Shape | None = None, contextual: nn.Module | None = None
+    recipe: Recipe, lexicon: Lexicon, shape: ContextualShape | None = None, contextual: nn.Module | None = None
 ) -> Network:
     """A network of the recipe's shape, as wide as its words' inputs, with random weights (but a tuned encoder's)."""
     sizes = Sizes(
         vectors=lexicon.dim,
         characters=lexicon.character_count,
         trainable=lexicon.trainable_count,
-        **(shape or Shape()).sizes(),
+        **(shape or ContextualShape()).sizes(),
     )
     return Network(recipe.network, recipe.inputs, sizes, contextual)
 
@@ -74,7 +74,7 @@ def read_weights(folder: readers.Folder) -> dict[str, Tensor]:
 def load_weights(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
     """Put weights into a network; one sentence where they do not fit."""
     remedy = "take the network and inputs it was trained with."
-    with explained(f"{where}: its weights are not those of the recipe's network ({{why}}); {remedy}", RuntimeError):
+    with user_error_on(f"{where}: its weights are not those of the recipe's network ({{why}}); {remedy}", RuntimeError):
         network.load_state_dict(dict(weights))
 
 
@@ -84,6 +84,6 @@ def load_network(reader: Path | readers.Folder, device: torch.device | str = "cp
     weights, inputs = read_weights(folder), folder.recipe.inputs
     tuned = inputs.contextual and inputs.contextual_mode == "tuned"
     contextual = tuned_encoder(inputs, folder.path / ENCODER)[0] if tuned else None
-    network = make_network(folder.recipe, folder.lexicon, folder.extras, contextual)
+    network = make_network(folder.recipe, folder.lexicon, folder.contextual, contextual)
     load_weights(network, weights, str(folder.path))
     return network.to(device).eval(), folder.lexicon, folder.recipe

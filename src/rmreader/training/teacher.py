@@ -14,9 +14,9 @@ from torch import Tensor
 from rmreader.core.console import progress
 from rmreader.core.files import cache_folder
 from rmreader.data.batch import Batch
-from rmreader.data.batches import windows
+from rmreader.data.batches import crop
 from rmreader.data.encoded import Encoded
-from rmreader.data.store import Arrays, bounds_of, kept
+from rmreader.data.store import Arrays, bounds_of, cached
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import find, open_folder, reader_names
 from rmreader.training.contextual import TextInputs
@@ -69,14 +69,14 @@ def _said(
     def make() -> tuple[Arrays, dict[str, Any]]:
         return distributions(reader, learned, max_context, device), {"reader": str(reader)}
 
-    return kept(folder, make, "teacher's distributions")[0]
+    return cached(folder, make, "teacher's distributions")[0]
 
 
 def distributions(
     reader: Path, learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
 ) -> dict[str, NDArray[Any]]:
     """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer if it has them."""
-    lengths = windows(learned, np.arange(len(learned)), max_context)[1]
+    lengths = crop(learned, np.arange(len(learned)), max_context)[1]
     bounds = bounds_of(lengths)
     arrays: dict[str, NDArray[Any]] = {name: np.full(int(bounds[-1]), _LEAST, np.float16) for name in ("start", "end")}
     batches = in_order(learned, batch_size)

@@ -18,7 +18,7 @@ from rmreader.core.recipe import Recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import remarked
+from rmreader.data.squad import report_problems
 from rmreader.readers.folder import find, open_folder
 from rmreader.reading.answers import Row, text_of
 from rmreader.reading.calibrate import rows_in
@@ -66,7 +66,10 @@ def tune(
     ``test`` are further examples: they decide nothing, and scores on them are reported too.
     """
     started = open_folder(reader)
-    found, others = remarked(read_examples(examples)), remarked(read_examples(test)) if test is not None else None
+    found, others = (
+        report_problems(read_examples(examples)),
+        report_problems(read_examples(test)) if test is not None else None,
+    )
     if len(found.rows) < _LEAST:
         raise UserError(f"{examples}: {len(found.rows)} examples are too few to learn from; give at least {_LEAST}.")
     data, content = out / _FILE, json.dumps(found.tree()).encode()

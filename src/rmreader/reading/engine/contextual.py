@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.recipe import Inputs
 from rmreader.readers.folder import Folder
 from rmreader.readers.weights import TUNED, Shapes, Weights, bert_shapes, misfit, part
@@ -65,7 +65,7 @@ class AddedInputs:
 
     def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:
         inputs = folder.recipe.inputs
-        shape = folder.extras
+        shape = folder.contextual
         self.tagger = Tagger(inputs.tags, shape.entities) if inputs.tags else None
         self._tags = [weights[f"encoder.{kind}.weight"] for kind in ("pos", "ner")] if inputs.tags else []
         self._tagging = Lock()  # a spaCy pipeline serves one thread at a time
@@ -145,7 +145,7 @@ def _source(folder: Folder) -> Path:
 def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
     """The weights of an encoder's own folder, whether or not a task's head is above them."""
     path = source / ENCODER_WEIGHTS
-    with explained(f"{path}: damaged ({{why}}); fetch the encoder again.", OSError, ValueError):
+    with user_error_on(f"{path}: damaged ({{why}}); fetch the encoder again.", OSError, ValueError):
         stored = map_safetensors(path)
     stored = part(stored, "bert.") or stored
     if why := misfit({name: stored[name] for name in expected if name in stored}, expected):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.cores import MOST_THREADS, cores
-from rmreader.core.errors import UserError, explained
+from rmreader.core.errors import UserError, user_error_on
 from rmreader.readers.folder import Folder
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pair:
+class EncoderInput:
     """A question and a passage (or a window of one), at least one token each."""
 
     question: str
@@ -52,13 +52,13 @@ Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # E [n, m] and B
 class Engine(Protocol):
     """What a Reader asks of the thing that runs its network."""
 
-    def read(self, pair: Pair) -> Logits:
+    def read(self, pair: EncoderInput) -> Logits:
         """Read one question, as fast as can be."""
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+    def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, in order, never far ahead of what was asked for."""
 
-    def attend(self, pair: Pair) -> Rounds:
+    def attend(self, pair: EncoderInput) -> Rounds:
         """The attentions of one question."""
 
 
@@ -102,7 +102,9 @@ class OnnxEngine:
         weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
         self.added: AddedInputs | None = None
         misfit = KeyError, ValueError, TypeError, ArithmeticError
-        with explained(f"{folder.path}: the weights do not fit recipe.yaml ({{why}}); restore the folder.", *misfit):
+        with user_error_on(
+            f"{folder.path}: the weights do not fit recipe.yaml ({{why}}); restore the folder.", *misfit
+        ):
             if recipe.inputs.tags or recipe.inputs.contextual:
                 from rmreader.reading.engine.contextual import AddedInputs
 
@@ -118,7 +120,7 @@ class OnnxEngine:
 
         return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
 
-    def read(self, pair: Pair) -> Logits:
+    def read(self, pair: EncoderInput) -> Logits:
         """Read one question: a second thread takes half of the large products, where that is the faster way."""
         threads = 1 + self._pace.choose() if self.threads > 1 else 1
         session, began = self._session(threads), perf_counter()
@@ -126,7 +128,7 @@ class OnnxEngine:
         self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
         return scores
 
-    def read_many(self, pairs: Iterable[Pair], batch_size: int) -> Iterator[Logits]:
+    def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, a few ahead of what is asked for."""
         pairs = iter(pairs)
         first = list(islice(pairs, 2))
@@ -150,17 +152,17 @@ class OnnxEngine:
                 for future in ahead:
                     future.cancel()
 
-    def attend(self, pair: Pair) -> Rounds:
+    def attend(self, pair: EncoderInput) -> Rounds:
         """The attentions of one question, in float whatever the precision."""
         known = self.words(pair.question_words, pair.context_words)
         found = self._explaining.run(None, self._inputs(pair, known))
         rounds = found[3 if self.folder.recipe.network.no_answer else 2 :]
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
-    def _run(self, session: ort.InferenceSession, pair: Pair, known: Vectors, threads: int = 1) -> Logits:
+    def _run(self, session: ort.InferenceSession, pair: EncoderInput, known: Vectors, threads: int = 1) -> Logits:
         return Logits(*session.run(None, self._inputs(pair, known, threads)))
 
-    def _inputs(self, pair: Pair, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
+    def _inputs(self, pair: EncoderInput, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
         if self.added is not None:
             known = self.added.join((pair.question_words, pair.context_words), known, threads)
         return {"question": known[0], "context": known[1]}
@@ -188,6 +190,6 @@ def _plugged(folder: Folder, obstacle: str | None) -> Engine:
 
     what = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
     none = ImportError, StopIteration  # no torch, or rmreader itself is not installed
-    with explained(f"{folder.path}: {what} needs torch; pip install 'rmreader[train]'.", *none):
+    with user_error_on(f"{folder.path}: {what} needs torch; pip install 'rmreader[train]'.", *none):
         engine: Engine = next(iter(entry_points(group="rmreader.engines", name="torch"))).load()(folder)
     return engine
