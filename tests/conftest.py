@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 import psutil  # noqa: E402
 import pytest  # noqa: E402
+from support.processes import default_signals  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -59,6 +61,73 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """The browser is closed after the last of the tests that use it: while its driver runs, no other event loop can."""
     if BROWSER and "chromium" not in getattr(nextitem, "fixturenames", ()):
         BROWSER.pop()[1].close()
+
+
+LASTING = ("multiprocessing", "playwright", "support/warm.py", "ray::", "raylet", "gcs_server")
+"""Words of the command lines of processes that outlive one test on purpose. They end with the process of the tests."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the tests what they need wherever they run: signals, a home, a temporary folder that they can write to."""
+    if config.getoption("numprocesses", None) in (None, 0):  # else its workers do, and this process starts only them
+        default_signals()
+    if not _is_writable_home(os.environ.get("HOME")):
+        home = tempfile.mkdtemp(prefix="rmreader-home-")
+        os.environ["HOME"] = home
+        config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            os.environ.pop(name, None)
+
+
+def _is_writable_home(home: str | None) -> bool:
+    """Whether a folder can be made where programs keep things."""
+    if not home:
+        return False
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".rmreader-", dir=home))
+    except OSError:
+        return False
+    return True
+
+
+def _children() -> set[int]:
+    """Processes that this one has started and that still run; on Linux alone."""
+    pids: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            pids.update(map(int, path.read_text().split()))
+    return pids
+
+
+def _outlives(pid: int) -> bool:
+    """Whether a process still runs and is not one that outlives a test on purpose."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        command = " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+    return not any(word in command for word in LASTING)
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    """Every process that a test starts has ended when the test ends. One that has not is killed, and the test fails."""
+    before = _children()
+    yield
+    deadline = time.monotonic() + 10
+    left = [pid for pid in _children() - before if _outlives(pid)]
+    while left and time.monotonic() < deadline:  # it may be about to end
+        time.sleep(0.01)
+        left = [pid for pid in left if _outlives(pid)]
+    commands = []
+    for pid in left:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            commands.append(" ".join(process.cmdline()))
+            process.kill()
+    assert commands == [], "this test left processes running"
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.processes import started
 
 COMMAND = [sys.executable, "-m", "rmreader"]
 
@@ -63,33 +64,22 @@ def test_closed_standard_input_is_one_sentence(arguments: list[str], tmp_path: P
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    process = subprocess.Popen([*COMMAND, "recipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()  # before anything is written
-    complaint = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(60), complaint) == (141, b"")
+    with started([*COMMAND, "recipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()  # before anything is written
+        complaint = process.stderr.read()
+        assert (process.wait(60), complaint) == (141, b"")
 
 
 def test_control_c_is_status_130(tmp_path: Path) -> None:
     pipe = tmp_path / "passage"
     os.mkfifo(pipe)
-    # a job in the background inherits that SIGINT is ignored, so the command is told to heed it
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [
-        sys.executable,
-        "-c",
-        f"{heed}; from rmreader.cli import main; main()",
-        "ask",
-        "--passage",
-        str(pipe),
-        "Who?",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    writer = _open_once_read(pipe)  # from here on the command waits for the passage
-    process.send_signal(signal.SIGINT)
-    out, complaint = process.communicate(timeout=600)
+    command = [*COMMAND, "ask", "--passage", str(pipe), "Who?"]
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        writer = _open_once_read(pipe)  # from here on the command waits for the passage
+        process.send_signal(signal.SIGINT)
+        out, complaint = process.communicate(timeout=600)
     os.close(writer)
     assert (process.returncode, out, complaint) == (130, b"", b"interrupted\n")
 

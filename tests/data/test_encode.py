@@ -21,6 +21,7 @@ import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.core.files import lock
@@ -354,9 +355,9 @@ def test_processes_that_encode_do_not_outlive_the_one_they_work_for(
         encode.encode_file(sys.argv[1], sys.argv[2], workers=2)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(write(tree)), str(tmp_path / "cache")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         workers = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
         process.kill()
         process.wait()
-    assert not still_there(workers)
+        assert not still_there(workers)

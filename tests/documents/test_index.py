@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -12,11 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.documents.index import SqliteIndex, content_words
@@ -206,9 +207,9 @@ def test_common_words_are_left_out() -> None:
     assert content_words("Who was it?") == ["who", "was", "it"]
 
 
-def start(library: Path, path: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "rmreader", "index", str(library), "--out", str(path), "--workers", "2"]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+def start(library: Path, path: Path) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "rmreader", "index", library, "--out", path, "--workers", "2"]
+    return started(command, stderr=subprocess.DEVNULL)
 
 
 def written(path: Path) -> int:
@@ -223,12 +224,11 @@ def test_interrupted_it_says_so_in_a_word(library: Path, tmp_path: Path) -> None
     for number in range(200, 1000):
         shutil.copyfile(library / f"ship-{number % 200}.txt", library / f"ship-{number}.txt")
     command = [sys.executable, "-m", "rmreader", "index", str(library), "--out", str(tmp_path / "i"), "--workers", "2"]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # whatever the tests themselves were started with
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard)
-    while written(tmp_path / "i") < 1 and process.poll() is None:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
-    assert process.communicate(timeout=60)[1] == "interrupted\n"
+    with started(command, stderr=subprocess.PIPE, text=True) as process:
+        while written(tmp_path / "i") < 1 and process.poll() is None:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
+        assert process.communicate(timeout=60)[1] == "interrupted\n"
     assert process.returncode == 130
     assert 0 < SqliteIndex(tmp_path / "i").size() < 1000
 
@@ -238,31 +238,33 @@ def test_killed_at_any_moment_it_opens_answers_and_is_completed(
     library: Path, tmp_path: Path, still_there: Callable[[Sequence[psutil.Process]], list[psutil.Process]]
 ) -> None:
     began = time.monotonic()
-    assert start(library, tmp_path / "whole").wait() == 0
+    with start(library, tmp_path / "whole") as process:
+        assert process.wait() == 0
     took, whole = time.monotonic() - began, content(tmp_path / "whole")
     rng, cut_short = random.Random(), 0
     for number in range(KILLS):
         path = tmp_path / f"killed-{number}"
-        process = start(library, path)
-        deadline = time.monotonic() + 60
-        if number % 3:  # while it writes, from some document on
-            wanted = rng.randrange(190)
-            while written(path) <= wanted and process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.002)
-            time.sleep(rng.uniform(0, 0.05))
-        else:  # at any moment
-            time.sleep(rng.uniform(0, took))
-        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        process.kill()
-        process.wait()
-        assert still_there(children) == []
+        with start(library, path) as process:
+            deadline = time.monotonic() + 60
+            if number % 3:  # while it writes, from some document on
+                wanted = rng.randrange(190)
+                while written(path) <= wanted and process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.002)
+                time.sleep(rng.uniform(0, 0.05))
+            else:  # at any moment
+                time.sleep(rng.uniform(0, took))
+            children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+            process.kill()
+            process.wait()
+            assert still_there(children) == []
         if path.exists() and path.stat().st_size:
             index = SqliteIndex(path)
             there = len(index.known(library.as_posix()))
             cut_short += 0 < there < 200
             assert len(index.search("ship paragraph harbour", 10)) == (10 if there else 0)
             index.close()
-        assert start(library, path).wait() == 0
+        with start(library, path) as process:
+            assert process.wait() == 0
         assert content(path) == whole
     print(f"{KILLS} kills, {cut_short} of them with a part of the documents written")
 
@@ -284,21 +286,24 @@ def test_it_is_asked_while_it_is_written(library: Path, tmp_path: Path) -> None:
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
         thread.start()
-    process = start(library, tmp_path / "i")
-    assert process.wait() == 0
-    for k in range(20):  # and by this process too, document by document
-        (library / f"ship-{k}.txt").write_text(f"The paragraph of ship {k}, changed. " * 40)
-        add(index, [library / f"ship-{k}.txt"])
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        with start(library, tmp_path / "i") as process:
+            assert process.wait() == 0
+        for k in range(20):  # and by this process too, document by document
+            (library / f"ship-{k}.txt").write_text(f"The paragraph of ship {k}, changed. " * 40)
+            add(index, [library / f"ship-{k}.txt"])
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     assert failed == []
     assert asked[0] > 10
     assert index.size() == 200
 
 
 def test_two_that_write_at_once_end_in_the_same(library: Path, tmp_path: Path) -> None:
-    processes = [start(library, tmp_path / "i") for _ in range(2)]
-    assert [process.wait() for process in processes] == [0, 0]
-    assert start(library, tmp_path / "alone").wait() == 0
+    with start(library, tmp_path / "i") as one, start(library, tmp_path / "i") as other:
+        assert (one.wait(), other.wait()) == (0, 0)
+    with start(library, tmp_path / "alone") as process:
+        assert process.wait() == 0
     assert content(tmp_path / "i") == content(tmp_path / "alone")

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.documents.index import Entry, SqliteIndex
@@ -95,10 +96,8 @@ def test_killed_at_any_moment_it_is_completed(tmp_path: Path, address: str) -> N
     add(file, [library], workers=1)
     root, command = library.as_posix(), [sys.executable, "-m", "rmreader", "index", str(library), "--out", address]
     for _ in range(KILLS):
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        time.sleep(random.uniform(0.5, 4))
-        process.kill()
-        process.wait()
+        with started(command, stderr=subprocess.DEVNULL):
+            time.sleep(random.uniform(0.5, 4))  # killed at any moment
         (library / f"ship-{random.randrange(200)}.txt").write_text("Sunk.")
     for index in (file, server):
         add(index, [library], workers=1)

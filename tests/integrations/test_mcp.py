@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import started
 
 from rmreader.integrations import mcp as server
 
@@ -271,22 +272,16 @@ def test_too_many_calls_are_refused() -> None:
 
 
 def test_a_client_that_leaves_is_no_crash() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rmreader", "mcp"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
-    assert process.stdin
-    assert process.stdout
-    assert process.stderr
-    process.stdout.close()
-    process.stdin.write((ask(1) + "\n").encode())
-    process.stdin.close()
-    assert process.wait(60) == 0
-    with process.stderr as said:
-        assert said.read() == b""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with started([sys.executable, "-m", "rmreader", "mcp"], env=ENVIRONMENT, **pipes) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stdin.write((ask(1) + "\n").encode())
+        process.stdin.close()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
 
 
 @pytest.fixture

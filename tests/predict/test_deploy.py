@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from support.processes import started
 
 from rmreader.cli import app
 from rmreader.core.version import __version__
@@ -139,7 +140,7 @@ def test_the_health_check_is_of_the_server() -> None:
     python, *rest = json.loads(dict(instructions())["HEALTHCHECK"].partition("CMD ")[2])
     assert python == "python"
     serve = [sys.executable, "-m", "rmreader", "serve", "--port", "0"]
-    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as server:
+    with started(serve, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         url = next(json.loads(line)["url"] for line in server.stderr if '"serving"' in line)
         check = [sys.executable, *(word.replace("http://127.0.0.1:8000", url) for word in rest)]

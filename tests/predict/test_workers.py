@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.processes import started
 from support.questions import Deadly, write_questions
 
 from rmreader.core.errors import UserError
@@ -84,7 +85,7 @@ def test_killed_at_random_moments_it_goes_on_and_loses_nothing(
             out.unlink()
             if kills >= KILLS:
                 break
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        with started(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             if kills < KILLS:
                 time.sleep(chance.uniform(0, seconds))
                 theirs = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []

@@ -6,6 +6,7 @@ process of that node gets SIGKILL. With PORT it is asked as a cluster elsewhere 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -38,8 +39,11 @@ def main(data: str, folder: str, shards: str, port: str = "") -> None:
     cluster.wait_for_nodes(timeout=180)
     words = ["predict", data, "--out", folder, "--shards", shards, "--on", f"ray://127.0.0.1:{port}" if port else "ray"]
     command = [sys.executable, "-m", "rmreader", *words]
-    running = subprocess.Popen(command, env={**os.environ, "RAY_ADDRESS": cluster.address})
-    try:
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+    with contextlib.ExitStack() as stack:
+        stack.callback(cluster.shutdown)
+        running = stack.enter_context(subprocess.Popen(command, env=environment))
+        stack.callback(running.kill)
         while (there := len(list(Path(folder).glob("part-*")))) < PARTS or not at_work(victim):
             assert running.poll() is None, "it ended before a node could be killed"
             time.sleep(0.005)
@@ -48,9 +52,6 @@ def main(data: str, folder: str, shards: str, port: str = "") -> None:
             process.kill()
         print(f"killed {len(doomed)} processes of a node at work when {there} of {shards} parts were there", flush=True)
         assert running.wait(300) == 0
-    finally:
-        running.kill()
-        cluster.shutdown()
 
 
 if __name__ == "__main__":

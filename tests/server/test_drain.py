@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.core.settings import field_help
@@ -33,8 +35,8 @@ def command(reader_name: str, **settings: Any) -> list[str]:
 class Process:
     """A server in a process of its own, and the lines it logged."""
 
-    def __init__(self, reader_name: str, settings: dict[str, Any]) -> None:
-        self.process = subprocess.Popen(command(reader_name, port=0, **settings), stderr=subprocess.PIPE, text=True)
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
         self.lines: list[dict[str, Any]] = []
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -52,24 +54,25 @@ class Process:
 
 @pytest.fixture
 def launch(reader_name: str) -> Iterator[Callable[..., Process]]:
-    made: list[Process] = []
+    with contextlib.ExitStack() as stack:
 
-    def one(**settings: Any) -> Process:
-        made.append(Process(reader_name, settings))
-        return made[-1]
+        def one(**settings: Any) -> Process:
+            words = command(reader_name, port=0, **settings)
+            return Process(stack.enter_context(started(words, stderr=subprocess.PIPE, text=True)))
 
-    yield one
-    for server in made:
-        server.process.kill()
-        server.process.wait()
-        assert server.process.stderr is not None
-        server.process.stderr.close()
+        yield one
 
 
 def waiting(url: str) -> float:
     """Questions in the queue, as /metrics tells."""
     text = httpx.get(f"{url}/metrics", trust_env=False).text
     return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("rmreader_waiting_questions "))
+
+
+def listens(url: str) -> bool:
+    """Whether a server still accepts connections. It is asked nothing, so that it logs nothing."""
+    with socket.socket() as raw:
+        return raw.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) == 0
 
 
 def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passage: str) -> None:
@@ -134,7 +137,7 @@ def test_it_turns_unready_before_the_door_closes(launch: Callable[..., Process],
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes as small as one likes")
 @pytest.mark.parametrize("read_again", [True, False])
 def test_a_log_that_nobody_reads_stops_neither_the_server_nor_its_end(
-    launch: Callable[..., Process], monkeypatch: pytest.MonkeyPatch, read_again: bool
+    launch: Callable[..., Process], until: Any, monkeypatch: pytest.MonkeyPatch, read_again: bool
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     server = launch()
@@ -146,7 +149,7 @@ def test_a_log_that_nobody_reads_stops_neither_the_server_nor_its_end(
     if not read_again:
         assert server.process.wait(20) == 0
         return
-    time.sleep(0.3)  # the signal has come, and the line before it is not yet written
+    until(lambda: not listens(server.url))  # the signal has come, and the line before it is not yet written
     assert server.end() == 0
     events = [line["event"] for line in server.lines]
     assert [event for event in events if event != "request"] == ["serving", "log_dropped", "draining", "stopped"]

@@ -33,6 +33,7 @@ PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 STATUS: list[int] = []  # of this process, once it is known
 SERVER: list[socket.socket] = []  # the way to the process that is forked
 PLAIN, PYTHON, ONE = subprocess.Popen._execute_child, sys.executable, threading.Lock()  # type: ignore[attr-defined]
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -40,7 +41,8 @@ def execute(self: Any, *given: Any) -> None:
     """``subprocess.Popen._execute_child``, by the process at the other end of SERVER."""
     asked = dict(zip(inspect.signature(PLAIN).parameters, (self, *given), strict=True))
     words = [os.fspath(word) for word in asked["args"]] if isinstance(asked["args"], (list, tuple)) else []
-    if words[:1] != [PYTHON] or "-m" not in words[1:3] or asked["preexec_fn"]:
+    before = getattr(asked["preexec_fn"], "__name__", None)
+    if words[:1] != [PYTHON] or "-m" not in words[1:3] or before not in (None, "end_with_parent"):
         PLAIN(self, *given)
         return
     pipes = [asked[name] for name in ("p2cread", "c2pwrite", "errwrite")]
@@ -52,6 +54,7 @@ def execute(self: Any, *given: Any) -> None:
         "folder": os.fspath(asked["cwd"] or os.getcwd()),
         "session": asked["start_new_session"],
         "parent": os.getpid(),
+        "ends_with_parent": before is not None,
     }
     content = json.dumps(order).encode()
     with ONE:
@@ -100,6 +103,8 @@ def become(connection: socket.socket, order: dict[str, Any], streams: list[int])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     while os.getppid() != order["parent"]:
         time.sleep(0.0005)
+    if order["ends_with_parent"]:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if order["session"]:
         os.setsid()
     for number, (name, stream) in enumerate(zip(("stdin", "stdout", "stderr"), streams, strict=True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import save_recipe
@@ -144,12 +146,11 @@ def members(tiny: Any, tmp_path: Path) -> Iterator[Any]:
     words = ["members", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "out"), "--device", "cpu"]
     words += ["--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # tests run side by side, and threads that wait spin
-    started: list[subprocess.Popen[bytes]] = []
+    stack = contextlib.ExitStack()
 
     def start(seeds: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "rmreader", *words, "--seeds", str(seeds)]
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-        started.append(process)
+        process = stack.enter_context(started(command, env=environment, stderr=subprocess.DEVNULL))
         logs = [tmp_path / "out" / f"seed-{seed}" / "log.jsonl" for seed in range(1, seeds + 1)]
         deadline = time.monotonic() + 180
         while not all(log.exists() and read_log(log) for log in logs):
@@ -158,10 +159,8 @@ def members(tiny: Any, tmp_path: Path) -> Iterator[Any]:
             time.sleep(0.1)
         return process
 
-    yield start
-    for process in started:
-        process.terminate()
-        process.wait(60)
+    with stack:
+        yield start
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -189,8 +188,8 @@ def test_members_do_not_outlive_the_process_that_started_them(members: Any, tmp_
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
 def test_a_member_whose_starter_is_gone_before_it_can_look_begins_nothing(tiny: Any, tmp_path: Path) -> None:
     save_recipe(tiny.recipe(), tmp_path / "recipe.yaml")
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    with started([sys.executable, "-c", ""]) as gone:
+        assert gone.wait(60) == 0
     words = ["train", tmp_path / "recipe.yaml", "--train", tiny.folder / "train.json", "--out", tmp_path / "out"]
     command = [sys.executable, "-m", "rmreader", *map(str, words), "--device", "cpu", "--parent", str(gone.pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

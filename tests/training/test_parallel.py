@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.training.parallel import World
@@ -30,17 +32,18 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
 
 
-def start(*words: object, together: bool = True) -> subprocess.Popen[str]:
+def start(*words: object, together: bool = True) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     command = TORCHRUN if together else [sys.executable, "-m"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([*command, *map(str, words)], env=ENVIRONMENT, **pipes)
+    return started([*command, *words], env=ENVIRONMENT, **pipes)
 
 
 def finished(*words: object, together: bool = True) -> str:
     """What a run said that ended well."""
-    out, err = (process := start(*words, together=together)).communicate(timeout=300)
+    with start(*words, together=together) as process:
+        out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
-    return out + err
+    return str(out + err)
 
 
 def learned(out: Path, rank: int) -> dict[str, torch.Tensor]:
@@ -149,13 +152,10 @@ def test_one_that_is_killed_ends_all_and_they_resume_to_the_same_bits(tiny: Any,
     settings = ("training.epochs=6", "training.evaluate_every=2")
     finished("support.ranks", tiny.folder, tmp_path / "whole", *settings)
     out = tmp_path / "killed"
-    process = start("support.ranks", tiny.folder, out, *settings, "--slow")
-    try:
+    with start("support.ranks", tiny.folder, out, *settings, "--slow") as process:
         wait_for(out / "last")
         os.kill(int((tmp_path / "killed-ranks" / "1.pid").read_text()), signal.SIGKILL)
         _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
     assert process.returncode != 0
     assert "another process of this training has ended or cannot be reached" in err
     assert not (tmp_path / "killed-ranks" / "0.safetensors").exists()
@@ -170,17 +170,14 @@ def test_asked_to_stop_all_stop_after_the_same_step_and_the_command_goes_on(tiny
     tree = {"inputs": {"vectors": str(tiny.folder / "vectors.txt")}, "network": {"hidden": 8}}
     recipe.write_text(json.dumps(tree | {"training": {"batch_size": 8, "holdout": 0.2, "epochs": 400}}))
     words = ["rmreader", "train", recipe, "--train", tiny.folder / "train.json", "--out", out, "--device", "cpu"]
-    process = start(*words)
-    try:
+    with start(*words) as process:
         wait_for(out / "last")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
     assert process.returncode != 0
     assert err.count("add --resume to go on") == 1
-    again = start(*words[:3], "training.epochs=3", *words[3:], "--resume", "--json")
-    out_, err = again.communicate(timeout=120)
+    with start(*words[:3], "training.epochs=3", *words[3:], "--resume", "--json") as again:
+        out_, err = again.communicate(timeout=120)
     assert again.returncode != 0
     assert err.count("the run was started with another recipe: training.epochs") == 1
     assert not out_
