@@ -28,8 +28,8 @@ from _reader import peak_memory, show
 
 from rmreader import Reader, Shelf
 from rmreader.data.squad import Dataset, read_squad
-from rmreader.documents.index import SqliteIndex
 from rmreader.documents.rank import choose
+from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.scoring.squad import exact_match, f1
 
 FOLDERS = {"train": ["squad/train"], "squad": ["squad/train", "squad/dev"], "all": ["squad/train", "squad/dev", "wiki"]}
@@ -89,8 +89,8 @@ def beside(shelf: Shelf) -> None:
         print("bm25s is not installed: no comparison")
         return
     assert isinstance(shelf.index, SqliteIndex)
-    with shelf.index._sound() as base:
-        texts = [text for (text,) in base.execute("SELECT text FROM passages ORDER BY id")]
+    rows = shelf.index.file.read(lambda base: base.execute("SELECT text FROM passages ORDER BY id").fetchall())
+    texts = [text for (text,) in rows]
     questions = [q.text for _, q in squad(DATA, "dev").questions()]
     questions = random.Random(1).sample(questions, 100)
     began, cpu = time.perf_counter(), cpu_seconds()

@@ -20,9 +20,11 @@ import pytest
 from support.processes import started
 
 from rmreader.core.errors import UserError
-from rmreader.documents.index import SqliteIndex, content_words
+from rmreader.documents.index import content_words
 from rmreader.documents.indexing import add
 from rmreader.documents.shelf import Shelf
+from rmreader.documents.sqlite_file import OLD_FORMAT, OLD_SCHEMA
+from rmreader.documents.sqlite_index import SqliteIndex
 
 KILLS = int(os.environ.get("RMREADER_KILLS", "3"))
 
@@ -32,7 +34,7 @@ def content(path: Path) -> list[tuple[object, ...]]:
     base = sqlite3.connect(path)
     try:
         assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        documents = base.execute("SELECT file, checksum, offsets, note FROM documents").fetchall()
+        documents = base.execute("SELECT file, checksum, offsets, note, refusal FROM documents").fetchall()
         columns = "file, page, heading, text, runs"
         rows = base.execute(f"SELECT {columns} FROM passages JOIN documents ON documents.id = document").fetchall()
         words = base.execute(
@@ -178,7 +180,7 @@ def test_where_no_index_can_be_is_said_with_its_remedy(docs: Path, tmp_path: Pat
 def test_a_full_disk_is_said_and_loses_nothing(docs: Path, library: Path, tmp_path: Path) -> None:
     index = SqliteIndex(tmp_path / "i")
     add(index, [docs])
-    base = index._mine.base
+    base = index.file._local.writer
     base.execute(f"PRAGMA max_page_count = {base.execute('PRAGMA page_count').fetchone()[0] + 10}")
     with pytest.raises(UserError, match="the disk is full; make room, and index again"):
         add(index, [library], workers=1)
@@ -186,6 +188,37 @@ def test_a_full_disk_is_said_and_loses_nothing(docs: Path, library: Path, tmp_pa
     base.execute("PRAGMA max_page_count = 1000000")
     add(index, [library], workers=1)
     assert index.size() == 205
+
+
+def make_old(index: Path, path: Path) -> None:
+    """The same documents in an index as it was before checksums: with a log beside it, refusals in the notes."""
+    base = sqlite3.connect(path, isolation_level=None)
+    base.execute("PRAGMA journal_mode = WAL")
+    for statement in OLD_SCHEMA:
+        base.execute(statement)
+    base.execute(f"PRAGMA application_id = {OLD_FORMAT}")
+    base.execute("ATTACH ? AS new", (str(index),))
+    note = "CASE WHEN refusal > '' THEN 'refused: ' || refusal ELSE note END"
+    base.execute(f"INSERT INTO documents SELECT id, root, file, checksum, offsets, {note} FROM new.documents")
+    base.execute("INSERT INTO passages SELECT id, document, page, heading, text, runs FROM new.passages")
+    base.execute("INSERT INTO words (rowid, text, about) SELECT id, text, heading FROM new.passages")
+    base.close()
+
+
+def test_an_old_index_is_asked_and_upgraded_by_the_next_run(docs: Path, tmp_path: Path) -> None:
+    (docs / "picture.png").write_bytes(b"\x89PNG....")
+    new = SqliteIndex(tmp_path / "new")
+    add(new, [docs])
+    make_old(tmp_path / "new", tmp_path / "old")
+    old = SqliteIndex(tmp_path / "old")
+    assert old.size() == 5
+    before = old.search("Where does the Danube rise?", 1)
+    assert before[0].stretch == new.search("Where does the Danube rise?", 1)[0].stretch
+    done = add(SqliteIndex(tmp_path / "old"), [docs])  # while the other one still has it open
+    assert (done.added, done.changed, done.unchanged, len(done.refused)) == (0, 0, 6, 1)
+    assert old.search("Where does the Danube rise?", 1)[0].stretch == before[0].stretch
+    assert content(tmp_path / "old") == content(tmp_path / "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"docs", "new", "old"}
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

@@ -20,10 +20,11 @@ import pytest
 from support.processes import started
 
 from rmreader.core.errors import UserError
-from rmreader.documents.index import Entry, SqliteIndex
+from rmreader.documents.index import Entry
 from rmreader.documents.indexing import add
 from rmreader.documents.places import Stretch
 from rmreader.documents.shelf import Shelf
+from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.reading.reader import Reader
 
 KILLS = int(os.environ.get("RMREADER_KILLS", "3"))

@@ -22,13 +22,12 @@ from rmreader.core.errors import UserError
 from rmreader.core.files import file_sha256
 from rmreader.core.processes import end_with
 from rmreader.documents.document import LARGEST, read_document
-from rmreader.documents.index import Entry, Index, Name
+from rmreader.documents.index import Entry, Index, Known, Name
 from rmreader.documents.passages import split
 
 _BATCH = 1 << 19  # characters that are written at once
 _FEW = 32  # documents that are read without other processes, which take a second to start
 _LONGEST = 120  # seconds for one document
-_REFUSED = "refused: "
 
 
 @dataclass
@@ -94,19 +93,18 @@ def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
     return place.as_posix(), sorted(found)
 
 
-def _changed(
-    root: str, files: Sequence[str], known: dict[str, tuple[str, str]], done: Added, advance: Advance
-) -> Iterator[Name]:
+def _changed(root: str, files: Sequence[str], known: dict[str, Known], done: Added, advance: Advance) -> Iterator[Name]:
     """The documents whose content is not the one that is known; the others are counted."""
     for file in files:
         if not _is_unicode(file):
             done.refused.append(f"{file!a}: its name is no UTF-8; rename it.")
             advance()
             continue
-        checksum, note = known.get(file, ("", ""))
-        if checksum and checksum == _checksum(Path(root, file)):
+        before = known.get(file, Known(""))
+        if before.checksum and before.checksum == _checksum(Path(root, file)):
             done.unchanged += 1
-            done.refused += [note.removeprefix(_REFUSED)] if note.startswith(_REFUSED) else []
+            if before.refusal:
+                done.refused.append(before.refusal)
             advance()
         else:
             yield root, file
@@ -177,14 +175,14 @@ def read_entry(name: Name) -> Entry:
             document = read_document(name[1], content)
             return Entry(name, checksum, list(split(document.paragraphs)), document.offsets, document.note)
     except UserError as error:
-        return Entry(name, checksum, (), "", f"{_REFUSED}{error}")
+        return Entry(name, checksum, refusal=str(error))
     except TimeoutError:
-        return Entry(name, checksum, (), "", f"{_REFUSED}{name[1]}: takes more than {_LONGEST} s to read; convert it.")
+        return Entry(name, checksum, refusal=f"{name[1]}: takes more than {_LONGEST} s to read; convert it.")
     except ModuleNotFoundError:
-        why = f"{_REFUSED}{name[1]}: this is a PDF document, which needs pypdf; pip install 'rmreader[pdf]' gets it."
-        return Entry(name, "", (), "", why)  # without a checksum, so that the next run tries again
+        why = f"{name[1]}: this is a PDF document, which needs pypdf; pip install 'rmreader[pdf]' gets it."
+        return Entry(name, "", refusal=why)  # without a checksum, so that the next run tries again
     except OSError as error:
-        return Entry(name, "", (), "", f"{_REFUSED}{name[1]}: cannot be read ({error.strerror}); check it.")
+        return Entry(name, "", refusal=f"{name[1]}: cannot be read ({error.strerror}); check it.")
 
 
 @contextmanager
@@ -220,10 +218,11 @@ def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 
 def _count(done: Added, entry: Entry, known: bool) -> None:
-    if entry.note.startswith(_REFUSED):
-        done.refused.append(entry.note.removeprefix(_REFUSED))
+    if entry.refusal:
+        done.refused.append(entry.refusal)
         return
-    done.notes += [entry.note] if entry.note else []
+    if entry.note:
+        done.notes.append(entry.note)
     done.changed += known
     done.added += not known
     done.passages += len(entry.passages)

@@ -8,14 +8,13 @@ the next run does it again.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from rmreader.core.errors import UserError
-from rmreader.documents.index import Entry, Name, Passage, about, content_words, runs_of
+from rmreader.documents.index import Entry, Known, Name, Passage, about, content_words, runs_from_json, runs_to_json
 from rmreader.documents.places import Stretch
 
 _KEPT: dict[str, Any] = {"type": "keyword", "index": False, "doc_values": False}  # given back, not searched
@@ -25,7 +24,7 @@ _SETTINGS = {"analysis": {"analyzer": {"words": _ANALYZER}}}
 _NAME: dict[str, Any] = {"root": {"type": "keyword"}, "file": {"type": "keyword"}, "checksum": {"type": "keyword"}}
 _PASSAGE = _NAME | {"number": {"type": "integer"}, "page": {"type": "integer"}, "text": _FOUND, "about": _FOUND}
 _PASSAGE |= {"words": {"type": "text", "analyzer": "words"}, "heading": _KEPT, "runs": _KEPT, "offsets": _KEPT}
-_DOCUMENT = _NAME | {"read": {"type": "boolean"}, "note": _KEPT}
+_DOCUMENT = _NAME | {"read": {"type": "boolean"}, "note": _KEPT, "refusal": _KEPT}
 _WAIT = 60  # seconds for an answer
 _AT_ONCE = 10_000  # documents that one query names; a server takes 65,536 terms
 
@@ -69,8 +68,8 @@ class OpenSearchIndex:
             found = self.client.mget(index=self.name, body={"ids": ids})["docs"]
             return [_passage(hit) for hit in found if hit.get("found")]
 
-    def known(self, root: str) -> dict[str, tuple[str, str]]:
-        """Checksum and note of every document of a folder, by its path in it; an index that is not there is made."""
+    def known(self, root: str) -> dict[str, Known]:
+        """Every document of a folder, by its path in it; an index that is not there is made."""
         with self._sound():
             for name, fields in ((self.name, _PASSAGE), (self.documents, _DOCUMENT)):
                 if not self.client.indices.exists(index=name):
@@ -78,7 +77,7 @@ class OpenSearchIndex:
                     self.client.indices.create(index=name, body=made)
             self.client.indices.refresh(index=f"{self.name},{self.documents}")  # shows what a killed run has written
             rows = (hit["_source"] for hit in self._scan(self.documents, {"term": {"root": root}}))
-            return {row["file"]: (row["checksum"], row["note"]) for row in rows}
+            return {row["file"]: Known(row["checksum"], row.get("refusal", "")) for row in rows}
 
     def put(self, entries: Sequence[Entry], gone: Sequence[Name] = ()) -> None:
         """Put documents in, each in the place of what was there by its name, and take the ``gone`` out."""
@@ -99,15 +98,37 @@ class OpenSearchIndex:
             return int(self.client.count(index=self.documents, body={"query": {"term": {"read": True}}})["count"])
 
     def _rows(self, entry: Entry) -> Iterator[dict[str, Any]]:
-        for number, one in enumerate(entry.passages):
-            row = {"root": entry.name[0], "file": entry.name[1], "checksum": entry.checksum, "number": number}
-            row |= {"page": one.page, "text": one.text, "about": about(entry.name, one.heading), "heading": one.heading}
-            row |= {"runs": json.dumps(one.runs), "offsets": entry.offsets}
-            yield {"_index": self.name, "_id": f"{_key(entry.name)}-{number}", **row}
+        """The passages of a document, as the server keeps them."""
+        root, file = entry.name
+        for number, stretch in enumerate(entry.passages):
+            yield {
+                "_index": self.name,
+                "_id": f"{_key(entry.name)}-{number}",
+                "root": root,
+                "file": file,
+                "checksum": entry.checksum,
+                "number": number,
+                "page": stretch.page,
+                "heading": stretch.heading,
+                "text": stretch.text,
+                "about": about(entry.name, stretch.heading),
+                "runs": runs_to_json(stretch.runs),
+                "offsets": entry.offsets,
+            }
 
     def _record(self, entry: Entry) -> dict[str, Any]:
-        row = {"root": entry.name[0], "file": entry.name[1], "checksum": entry.checksum, "note": entry.note}
-        return {"_index": self.documents, "_id": _key(entry.name), "read": bool(entry.passages), **row}
+        """A document, as the server keeps it."""
+        root, file = entry.name
+        return {
+            "_index": self.documents,
+            "_id": _key(entry.name),
+            "root": root,
+            "file": file,
+            "checksum": entry.checksum,
+            "read": bool(entry.passages),
+            "note": entry.note,
+            "refusal": entry.refusal,
+        }
 
     def _scan(self, index: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
         from opensearchpy.helpers import scan
@@ -136,7 +157,7 @@ class OpenSearchIndex:
 
 def _passage(hit: dict[str, Any]) -> Passage:
     row = hit["_source"]
-    stretch = Stretch(row["text"], runs_of(row["runs"], row["text"]), row["page"], row["heading"])
+    stretch = Stretch(row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"])
     return Passage(hit["_id"], row["root"], row["file"], stretch, row["offsets"], float(hit.get("_score") or 0.0))
 
 

@@ -7,10 +7,11 @@ from os import PathLike
 from pathlib import Path
 
 from rmreader.core.errors import UserError
-from rmreader.documents.index import Index, Passage, SqliteIndex
+from rmreader.documents.index import Index, Passage
 from rmreader.documents.indexing import Added, add
 from rmreader.documents.passages import Passages
 from rmreader.documents.rank import Citation, Citations, choose
+from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.reading.answers import Answer, Explanation
 from rmreader.reading.reader import Reader
 

@@ -1,0 +1,161 @@
+"""An index that is replaced while a server is asked: the new answers within two seconds, no 500, no crash."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rmreader.documents.shelf import Shelf
+from rmreader.documents.sqlite_index import SqliteIndex
+
+REPLACEMENTS = int(os.environ.get("RMREADER_REPLACEMENTS", "6"))  # by cp and by mv, in turn
+WITHIN = 2.0  # seconds
+QUESTION = "Who built the lighthouse?"
+BUILDERS = ["Ada Marlow", "Bela Quist"]
+
+
+def make_index(folder: Path, builder: str, documents: int) -> Path:
+    """An index whose size depends on ``documents``, so that one copied over another changes every page."""
+    texts = folder / builder
+    texts.mkdir()
+    (texts / "light.txt").write_text(f"The lighthouse was built by {builder} in 1843.")
+    for number in range(documents):
+        text = "\n\n".join(f"Ship {number} carries {k * number} tons of grain to harbour {k}. " * 9 for k in range(20))
+        (texts / f"ship-{number}.txt").write_text(text)
+    path = folder / f"{builder}.rmindex"
+    index = SqliteIndex(path)
+    Shelf(index).add(texts, workers=1)
+    index.close()
+    return path
+
+
+def replace_file(new: Path, path: Path, how: str) -> None:
+    if how == "mv":
+        moving = path.with_name("moving")
+        shutil.copyfile(new, moving)
+        subprocess.run(["mv", str(moving), str(path)], check=True)
+    else:
+        subprocess.run(["cp", str(new), str(path)], check=True)
+
+
+def wait_for(condition: Callable[[], bool]) -> float:
+    """Seconds until it holds."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + 60
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def indexes(tmp_path: Path) -> list[Path]:
+    return [make_index(tmp_path, BUILDERS[0], 10), make_index(tmp_path, BUILDERS[1], 60)]
+
+
+@pytest.fixture
+def url(tmp_path: Path, indexes: list[Path]) -> Iterator[str]:
+    """A server in a process of its own, which a signal could end."""
+    shutil.copyfile(indexes[0], tmp_path / "served.rmindex")
+    command = [sys.executable, "-m", "rmreader", "serve", "--port", "0", "--index", str(tmp_path / "served.rmindex")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    stderr = process.stderr
+    log = threading.Thread(target=stderr.read)  # so that the server never waits to write it
+    try:
+        address = ""
+        while not address:
+            line = stderr.readline()
+            assert line, "the server ended"
+            if '"serving"' in line:
+                address = line.split('"url": "')[1].split('"')[0]
+        log.start()
+        yield address
+        assert process.poll() is None, f"the server ended with {process.returncode}"
+    finally:
+        process.kill()
+        process.wait()
+        if log.ident is not None:
+            log.join()
+        stderr.close()
+
+
+@pytest.mark.slow
+def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], url: str) -> None:
+    stop = threading.Event()
+    statuses: list[int] = []
+
+    def ask() -> dict[str, Any]:
+        response = httpx.post(f"{url}/v1/ask", json={"question": QUESTION, "always": True}, timeout=30)
+        statuses.append(response.status_code)
+        return dict(response.json())
+
+    def load() -> None:
+        while not stop.is_set():
+            ask()
+
+    def answers(builder: str) -> Callable[[], bool]:
+        return lambda: ask()["answer"]["text"] == builder
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    assert answers(BUILDERS[0])()
+    for thread in threads:
+        thread.start()
+    slowest = 0.0
+    try:
+        for number in range(REPLACEMENTS):
+            # Each of the two ways in turn, each with the larger and with the smaller index.
+            side = (number + 1) % 2
+            replace_file(indexes[side], tmp_path / "served.rmindex", ["cp", "mv"][number // 2 % 2])
+            slowest = max(slowest, wait_for(answers(BUILDERS[side])))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    print(f"{REPLACEMENTS} replacements, {len(statuses)} questions, new answers within {slowest:.2f} s")
+    assert set(statuses) == {200}
+    assert slowest < WITHIN
+
+
+@pytest.mark.parametrize("how", ["cp", "mv"])
+def test_a_shelf_that_lives_long_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], how: str) -> None:
+    path = tmp_path / "served.rmindex"
+    shutil.copyfile(indexes[1], path)
+    shelf = Shelf.open(path)
+    for side in (1, 0, 1, 0):
+        replace_file(indexes[side], path, how)
+        assert BUILDERS[side] in shelf.search(QUESTION, 1)[0].text
+
+
+def test_a_shelf_waits_for_a_copy_that_is_under_way(tmp_path: Path, indexes: list[Path]) -> None:
+    path = tmp_path / "served.rmindex"
+    shutil.copyfile(indexes[0], path)
+    shelf = Shelf.open(path)
+    assert BUILDERS[0] in shelf.search(QUESTION, 1)[0].text
+    content = indexes[1].read_bytes()
+    half_written = threading.Event()
+
+    def copy_slowly() -> None:
+        with path.open("wb") as file:
+            for begin in range(0, len(content), len(content) // 8):
+                file.write(content[begin : begin + len(content) // 8])
+                file.flush()
+                half_written.set()
+                time.sleep(0.05)
+
+    copying = threading.Thread(target=copy_slowly)
+    copying.start()
+    half_written.wait()
+    try:
+        assert BUILDERS[1] in shelf.search(QUESTION, 1)[0].text
+    finally:
+        copying.join()
