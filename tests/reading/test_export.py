@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import Inputs
 from rmreader.readers.folder import open_folder
 from rmreader.reading import export
+from rmreader.reading.engine.runtime import ort
 from rmreader.reading.export import export_onnx, shrink
 from rmreader.reading.reader import Reader
 from rmreader.text.lexicon import Lexicon

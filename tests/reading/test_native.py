@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from rmreader.readers.folder import open_folder
 from rmreader.reading.engine import native
 from rmreader.reading.engine.engines import EncoderInput, Logits, OnnxEngine
 from rmreader.reading.engine.onnxfile import Graph
+from rmreader.reading.engine.runtime import ort
 
 Array = NDArray[Any]
 Floats = NDArray[np.floating[Any]]

@@ -38,6 +38,7 @@ def ray_at(where: str) -> Iterator[Any]:
                 if address:
                     why = " ".join(str(error).split()) or type(error).__name__
                     raise UserError(f"--on {address}: no Ray cluster answers ({why}); check host and port.") from None
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else Ray reports that it was started
                 ray.init("local", num_cpus=cores(), include_dashboard=False, **quiet)
             leave.callback(ray.shutdown)
         yield ray

@@ -19,10 +19,9 @@ from rmreader.core.errors import UserError, user_error_on
 from rmreader.readers.folder import Folder
 
 if TYPE_CHECKING:
-    import onnxruntime as ort
-
     from rmreader.reading.engine.contextual import AddedInputs
     from rmreader.reading.engine.inputs import WordInputs
+    from rmreader.reading.engine.runtime import ort
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from rmreader.core.recipe import Inputs
@@ -14,6 +13,7 @@ from rmreader.readers.weights import Weights
 from rmreader.reading.engine import native
 from rmreader.reading.engine.graph import Layers
 from rmreader.reading.engine.onnxfile import Graph
+from rmreader.reading.engine.runtime import ort
 from rmreader.text.lexicon import Lexicon
 
 CAPACITY = 16_384  # words kept (28 MB at 421 numbers per word); when they are more, all are forgotten

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    import onnxruntime as ort
+    from rmreader.reading.engine.runtime import ort
 
 DOMAIN = "rmreader"
 LIBRARY = "_native.so"  # of this name on every system: only ctypes and ONNX Runtime load it, by its path
