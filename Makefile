@@ -6,7 +6,7 @@
 #   make coverage  every test once more, and which lines they ran (nearly twice as slow)
 #   make plugs  the plugs against Haystack, the MCP SDK, Jupyter and older transformers, installed for it
 #   make measure  tokens, density, branches and width of the code, and the files that exceed the measures
-#   make ratchet  lower the limits in .ci/density.json to what is measured now
+#   make ratchet  lower the limits in .ci/density.txt to what is measured now
 #   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
 PYTHON ?= python3
 VENV := .venv

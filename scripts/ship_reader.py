@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import CARD, folder_to_write, sign
+from rmreader.core.files.manifest import CARD, sign
+from rmreader.core.files.outputs import folder_to_write
 from rmreader.core.recipe import save_recipe
 from rmreader.core.version import commit
 from rmreader.readers.folder import MANIFEST, RECIPE, card, open_folder, update

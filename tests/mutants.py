@@ -62,8 +62,8 @@ MISTAKES = [
     # the fourteen that were once not seen
     Mistake("training/step.py", ".clamp(min=1.0)", ".clamp(min=0.0)", "tests/training/test_step.py"),
     Mistake("training/step.py", "torch.manual_seed(mix(training.seed, step, *(", "torch.manual_seed(mix(training.seed, 0, *(", "tests/training/test_step.py"),
-    Mistake("files.py", "            _to_disk(path)\n", "            pass\n", CHECKPOINT),
-    Mistake("files.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
+    Mistake("core/files/manifest.py", "            sync(path)\n", "            pass\n", CHECKPOINT),
+    Mistake("core/files/manifest.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
     Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/data/test_split.py"),
     Mistake("reading/spans.py", "np.minimum(_within([one == word for one in scored], shape), count)", "_within([one == word for one in scored], shape)", READ_SPANS),
     Mistake("reading/calibrate.py", "f1(text_of(asked.answers(1, always=True)), asked.row.references)", "f1(text_of(asked.answers(1, always=True)), asked.row.references[:1])", CALIBRATE),
@@ -109,8 +109,8 @@ MISTAKES = [
     Mistake("data/download.py", "left = attempts if _length(part) > most else left - 1", "left = left - 1", DOWNLOAD),
     Mistake("data/batches.py", "generator = np.random.default_rng((self.seed % 2**64, k))", "generator = np.random.default_rng(self.seed % 2**64)", BATCHES),
     Mistake("data/batches.py", "earliest = np.clip(end + 1 - sizes, 0,", "earliest = np.clip(end - sizes, 0,", BATCHES),
-    Mistake("files.py", "        if self.left < 0:", "        if False:", f"{BOMBS}::test_a_gzip_bomb_is_one_sentence"),
-    Mistake("files.py", "if depth > 20 or isinstance(event, yaml.AliasEvent):", "if depth > 20:", f"{BOMBS}::test_a_recipe_that_unfolds_or_nests_is_one_sentence"),
+    Mistake("core/files/reading.py", "        if self.left < 0:", "        if False:", f"{BOMBS}::test_a_gzip_bomb_is_one_sentence"),
+    Mistake("core/files/yaml.py", "if isinstance(event, yaml.AliasEvent):", "if False:", f"{BOMBS}::test_a_recipe_that_unfolds_or_nests_is_one_sentence"),
     Mistake("errors.py", "range(127, 160)", "range(127, 128)", TERMINAL),
     Mistake("errors.py", 'super().__init__(printable(" ".join(sentence.splitlines())))', "super().__init__(sentence)", TERMINAL),
     # scoring
@@ -129,7 +129,7 @@ MISTAKES = [
     Mistake("reading/question.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
     Mistake("text/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
     Mistake("predict/predict.py", "self.done[row.id] is not None:", "True:", PREDICT),
-    Mistake("files.py", "if file_sha256(Path(path)) != checksum:", "if False:", FOLDER),
+    Mistake("core/files/manifest.py", "if actual != checksum:", "if False:", FOLDER),
     Mistake("reading/question.py", "answers.absent = answers.none > self.decision.threshold", "answers.absent = False", "tests/reading/test_shipped.py"),
     # model
     Mistake("model/attention.py", "masked_softmax(logits, rows[:, :, None], 1, product_type(logits))", "masked_softmax(logits, rows[:, :, None] | True, 1, product_type(logits))", EQUATIONS),

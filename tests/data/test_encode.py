@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from support.processes import started
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import lock
+from rmreader.core.files.atomic import lock
 from rmreader.data import encode as encode_module
 from rmreader.data.encode import answer_span, encode_file, encode_pairs
 from rmreader.data.encoded import Encoded

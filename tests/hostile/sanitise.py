@@ -115,14 +115,14 @@ def spoil(folder: Path, draw: random.Random, folders: Any) -> str:
 
 def within(library: Path, count: int, seed: int, place: Path) -> None:
     """Under the sanitizers: make, spoil, open and ask; prints how many were refused and how many answered."""
-    from rmreader.core import files
     from rmreader.core.errors import UserError
+    from rmreader.core.files import atomic, manifest
     from rmreader.reading.engine import native
     from rmreader.reading.reader import Reader
 
     native.library = lambda: library  # type: ignore[assignment]
     assert native.why_not() is None, native.why_not()
-    files._to_disk = lambda path: None  # nothing here must outlive a power cut
+    atomic.sync = manifest.sync = lambda path: None  # nothing here must outlive a power cut
     sys.path.insert(0, str(HERE.parent))
     from support import folders
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import read_json
+from rmreader.core.files.reading import read_json
 from rmreader.core.recipe import load_recipe, recipe_from
 from rmreader.data.cloze import cloze_files
 from rmreader.data.encode import encode_file
@@ -68,8 +68,8 @@ BOMBS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
 @pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_gzip_bomb_is_one_sentence(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmreader.core.files._RATIO", 2)  # the same bound, met sooner
-    monkeypatch.setattr("rmreader.core.files._FREE", 1 << 20)
+    monkeypatch.setattr("rmreader.core.files.reading._RATIO", 2)  # the same bound, met sooner
+    monkeypatch.setattr("rmreader.core.files.reading._FREE", 1 << 20)
     block, read = BOMBS[kind]
     path = bomb(tmp_path / "data.gz", block)
     with pytest.raises(UserError, match=r"data\.gz: (the gzip data unfolds|line 1: malformed vector)"):
@@ -78,7 +78,7 @@ def test_a_gzip_bomb_is_one_sentence(tmp_path: Path, kind: str, monkeypatch: pyt
 
 @pytest.mark.usefixtures("bounded")
 def test_a_bzip2_bomb_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmreader.core.files._FREE", 1 << 20)
+    monkeypatch.setattr("rmreader.core.files.reading._FREE", 1 << 20)
     path = tmp_path / "prose.bz2"
     path.write_bytes(bz2.compress(b"\n" * (64 << 20)))
     assert path.stat().st_size < 1 << 16

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256
+from rmreader.core.files.manifest import file_sha256
 from rmreader.readers.folder import open_folder
 from rmreader.reading.reader import Reader
 

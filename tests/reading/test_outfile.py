@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_to_write, folder_to_write, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.outputs import file_to_write, folder_to_write
 from rmreader.predict.predict import predict
 from rmreader.reading.answers import Row
 from rmreader.reading.export import export_onnx, shrink

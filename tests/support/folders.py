@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from rmreader.core.files import file_sha256
+from rmreader.core.files.manifest import file_sha256
 
 Change = Callable[[Path], object]
 

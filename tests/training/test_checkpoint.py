@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import damage, settle, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.manifest import damage, settle
 from rmreader.training.run_folder import CHECKPOINT as MANIFEST
 from rmreader.training.run_folder import load_checkpoint, save_checkpoint
 

@@ -77,7 +77,7 @@ def negatives(
 ) -> None:
     """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer, or
     beside their own without the sentence that answers."""
-    from rmreader.core.files import file_to_write
+    from rmreader.core.files.outputs import file_to_write
     from rmreader.data.negatives import with_hurried, with_negatives
     from rmreader.data.squad import read_squad, write_squad
 
@@ -98,7 +98,7 @@ def cloze(
     seed: Seed = 1,
 ) -> None:
     """Make questions by rule from plain prose, to pretrain a reader on."""
-    from rmreader.core.files import file_to_write
+    from rmreader.core.files.outputs import file_to_write
     from rmreader.data.cloze import cloze_files
     from rmreader.data.squad import write_squad
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from rmreader.core.files import cache_root, damage
+from rmreader.core.files.cache import cache_root
+from rmreader.core.files.manifest import damage
 
 READERS = Path(__file__).parent.parent / "readers" / "shipped"
 

@@ -12,7 +12,7 @@ from rmreader.cli.output import Json, emit_json, note
 from rmreader.cli.read import Always, Index, MinConfidence, Model
 from rmreader.core.console import counted
 from rmreader.core.errors import UserError
-from rmreader.core.files import cache_root
+from rmreader.core.files.cache import cache_root
 
 _SHOWN = 10  # refused files that are named
 

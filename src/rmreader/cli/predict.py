@@ -70,7 +70,8 @@ def predict(
     """
     import json
 
-    from rmreader.core.files import file_to_write, write_whole
+    from rmreader.core.files.atomic import write_whole
+    from rmreader.core.files.outputs import file_to_write
 
     parts = bool(shards or shard or workers or on)
     if (data is None) == (merge is None) or (merge is not None and (parts or resume)):

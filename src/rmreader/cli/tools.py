@@ -71,7 +71,7 @@ def readers(
 ) -> None:
     """The readers that ship, with their scores on SQuAD 1.1 dev; with a name or folder, that reader's card."""
     from rmreader.cli.doctor import shipped_readers
-    from rmreader.core.files import CARD
+    from rmreader.core.files.manifest import CARD
     from rmreader.readers.folder import find, open_folder
 
     names = [reader] if reader else [one.name for one in shipped_readers()]

@@ -1,1 +1,1 @@
-"""What every room stands on: errors for people, progress, settings and recipes, files, processes."""
+"""What every room uses: errors for people, progress, settings and recipes, files, processes."""

@@ -3,28 +3,35 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\ufffd") | {9: "\t", 10: "\n", 11: " ", 12: " ", 13: " "}
+# Control characters become the replacement character; the harmless ones become white space.
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), "\ufffd")
+_CONTROLS |= {9: "\t", 10: "\n", 11: " ", 12: " ", 13: " "}
+
+_LONGEST_QUOTE = 80
 
 
 def printable(text: str) -> str:
-    """The text, as long as before, without the characters that would command the terminal instead of being shown."""
+    """Replace control characters, which a terminal would obey; the length stays."""
     return text.translate(_CONTROLS)
 
 
 def quoted(value: object) -> str:
-    """A value as a sentence quotes it: on one line, cut where it is long."""
+    """Quote a value in a sentence: on one line, cut where it is long."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # a whole number of 5,000 digits; lists 5,000 deep
         return f"a {type(value).__name__} too large to show"
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    if len(text) <= _LONGEST_QUOTE:
+        return text
+    return f"{text[: _LONGEST_QUOTE - 1]}…"
 
 
 class UserError(Exception):
     """Something the user can fix: one clear sentence naming the file, the place and the remedy.
 
-    The command line prints the message alone and exits with ``status``; library users catch it by name. Names and
-    values out of files from strangers are quoted in it, so it is made harmless here, whoever prints it.
+    The command line prints the message alone and exits with ``status``; library users catch it by
+    name. It quotes names and values from files of strangers, so control characters are replaced
+    here, whoever prints it.
     """
 
     status = 1
@@ -37,7 +44,10 @@ class UserError(Exception):
 
 @contextmanager
 def user_error_on(sentence: str, *kinds: type[BaseException]) -> Iterator[None]:
-    """Within, an error of these kinds becomes this sentence, with what the error says in place of ``{why}``."""
+    """Turn errors of these kinds into a ``UserError`` with this sentence.
+
+    ``{why}`` in the sentence is replaced by what the error says.
+    """
     try:
         yield
     except UserError:
@@ -47,9 +57,10 @@ def user_error_on(sentence: str, *kinds: type[BaseException]) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, on one line; its kind too, where the words alone would mean little."""
+    """Say on one line what an error says; with its kind where the words alone mean little."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     words = " ".join(str(error).split())[:300]
-    plain = words and isinstance(error, OSError | ValueError | RuntimeError)
-    return words if plain else f"{type(error).__name__}: {words}"
+    if words and isinstance(error, OSError | ValueError | RuntimeError):
+        return words
+    return f"{type(error).__name__}: {words}"

@@ -8,9 +8,9 @@ _PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 def end_with(parent: int, number: int = signal.SIGTERM) -> None:
-    """Have the kernel send us this signal once the process ``parent``, which started us, ends; only Linux can.
+    """Have the kernel send us this signal once ``parent``, which started us, ends. Linux only.
 
-    What it watches is the one thread that started us, so that one must stay for as long as we are to.
+    The kernel watches the thread that started us, so that thread must live as long as we should.
     """
     if sys.platform != "linux":
         return

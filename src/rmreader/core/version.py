@@ -10,13 +10,16 @@ __version__ = "0.2.0"
 
 
 def commit() -> str:
-    """The commit of this code, with + where it was changed; else ``RMREADER_COMMIT``, or the version."""
+    """Return the commit of this code, with + where it was changed.
+
+    Outside a repository it is ``RMREADER_COMMIT``, or the version.
+    """
     folder = str(Path(__file__).parent)
     described = stdout_of("git", "-C", folder, "describe", "--always", "--dirty=+", "--exclude=*")
     return described or os.environ.get("RMREADER_COMMIT") or __version__
 
 
 def provenance() -> dict[str, str]:
-    """What every trained reader says of where it comes from: which version made it, and when."""
+    """Return what every trained reader says of its origin: which version made it, and when."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {"rmreader": __version__, "created": now}

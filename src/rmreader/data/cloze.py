@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from rmreader.core.errors import user_error_on
-from rmreader.core.files import open_bytes
+from rmreader.core.files.reading import open_bytes
 from rmreader.data.squad import Article, Paragraph, Question, Reference
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from rmreader.core.console import progress
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256, put_in_place, write_whole, written_whole
+from rmreader.core.files.atomic import put_in_place, whole_file, write_whole
+from rmreader.core.files.manifest import file_sha256
 
 CHUNK = 1 << 16
 
@@ -197,7 +198,7 @@ def _fault(file: File, path: Path) -> str:
 def _extract(archive: Path, member: str, path: Path) -> None:
     """The one wanted file out of a zip archive, in its place when it is whole; the archive goes."""
     try:
-        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, written_whole(path) as out:
+        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, whole_file(path) as out:
             shutil.copyfileobj(source, out, CHUNK)
     except (zipfile.BadZipFile, KeyError) as error:
         archive.unlink()

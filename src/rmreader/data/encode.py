@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from rmreader.core.console import progress
 from rmreader.core.cores import cores
 from rmreader.core.errors import user_error_on
-from rmreader.core.files import cache_folder, file_sha256
+from rmreader.core.files.cache import cache_folder
+from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import end_with
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from rmreader.core.console import say
 from rmreader.core.errors import UserError, quoted, user_error_on
-from rmreader.core.files import read_json, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.reading import read_json
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError, printable
-from rmreader.core.files import damage, lock, write_folder
+from rmreader.core.files.atomic import lock
+from rmreader.core.files.manifest import damage, write_folder
 
 Arrays = Mapping[str, NDArray[Any]]
 _MANIFEST, _ABOUT = "checksums.json", "about.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from rmreader.core.errors import UserError, quoted, user_error_on
-from rmreader.core.files import open_bytes
+from rmreader.core.files.reading import open_bytes
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 """What a file is by its ending."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.console import progress
-from rmreader.core.files import cache_folder
+from rmreader.core.files.cache import cache_folder
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import Arrays, cached
 from rmreader.text.tags import Tagger

@@ -19,7 +19,7 @@ from pathlib import Path
 from rmreader.core.console import Advance, progress
 from rmreader.core.cores import cores
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256
+from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import end_with
 from rmreader.documents.document import LARGEST, read_document
 from rmreader.documents.index import Entry, Index, Known, Name

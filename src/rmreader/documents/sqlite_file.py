@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_to_write
+from rmreader.core.files.outputs import file_to_write
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rmreader.core.console import progress
-from rmreader.core.files import lock
+from rmreader.core.files.atomic import lock
 from rmreader.documents.index import Entry, Known, Name, Passage, about, content_words, runs_from_json, runs_to_json
 from rmreader.documents.places import Stretch
 from rmreader.documents.sqlite_file import OLD_FORMAT, IndexFile, application_id, connect

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rmreader.core.errors import UserError, quoted, user_error_on
-from rmreader.core.files import file_sha256, read_bytes, read_json
+from rmreader.core.files.manifest import file_sha256
+from rmreader.core.files.reading import read_bytes, read_json
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
 SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.core.errors import UserError, user_error_on
-from rmreader.core.files import read_json
+from rmreader.core.files.reading import read_json
 from rmreader.text.pieces import encoder_config
 
 _MOST_WEIGHTS = 2 << 30  # of an encoder: 8 GiB

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from rmreader.core.errors import UserError, user_error_on
-from rmreader.core.files import file_to_write, lock, written_whole
+from rmreader.core.files.atomic import lock, whole_file
+from rmreader.core.files.outputs import file_to_write
 from rmreader.data.tables import is_packed, kind_named
 from rmreader.predict.rows import BadRow
 from rmreader.predict.writers import pieces
@@ -106,7 +107,7 @@ def put(out: Path, content: Iterator[bytes], *inputs: Path) -> None:
             _write(file, content, out, is_packed(out), "check where it leads")
         return
     real, first = file_to_write(out, *inputs), next(content, b"")  # what cannot be read at all leaves no folder either
-    with written_whole(real) as file:
+    with whole_file(real) as file:
         _write(file, chain([first], content), out, is_packed(out), "make room")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rmreader.core.console import progress
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_to_write
+from rmreader.core.files.outputs import file_to_write
 from rmreader.data.tables import kind_named
 from rmreader.predict.predict import Summary, is_stream, put
 from rmreader.predict.ray import answer_on_ray

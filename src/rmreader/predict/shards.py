@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256, lock, read_json, write_whole, written_whole
+from rmreader.core.files.atomic import lock, whole_file, write_whole
+from rmreader.core.files.manifest import file_sha256
+from rmreader.core.files.reading import read_json
 from rmreader.core.version import __version__
 from rmreader.predict.predict import Summary, answerable
 from rmreader.predict.rows import BadRow
@@ -192,7 +194,7 @@ def read_plan(folder: Path) -> Plan:
 def _make(folder: Path, about: dict[str, Any], rows: Iterable[Row | BadRow]) -> None:
     """Read the data once, for all shards; the plan itself is written last."""
     begins, skipped = array("Q", [0]), 0
-    with written_whole(folder / ROWS) as good, written_whole(folder / BAD) as bad:
+    with whole_file(folder / ROWS) as good, whole_file(folder / BAD) as bad:
         for row in map(answerable, rows):
             if isinstance(row, BadRow):
                 bad.write(json.dumps(asdict(row)).encode() + b"\n")

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError, reason, user_error_on
-from rmreader.core.files import CARD, damage, read_manifest, sign, write_folder, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.manifest import CARD, damage, read_manifest, sign, write_folder
 from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, load_recipe
 from rmreader.readers.weights import TUNED, Storage, Weights, bert_shapes, misfit, network_shapes, quantised, restored
 from rmreader.text.contextual import ENCODER, FILE, ContextualShape

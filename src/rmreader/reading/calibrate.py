@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256
+from rmreader.core.files.manifest import file_sha256
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import why_none

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_to_write, folder_to_write, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.outputs import file_to_write, folder_to_write
 from rmreader.readers.folder import Folder, open_folder, write_ensemble, write_reader
 from rmreader.readers.weights import Storage, Weights
 from rmreader.reading.answers import text_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rmreader.core.errors import UserError, user_error_on
-from rmreader.core.files import read_json
+from rmreader.core.files.reading import read_json
 from rmreader.data.squad import Dataset, Question, why_none
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256
+from rmreader.core.files.manifest import file_sha256
 from rmreader.core.version import commit
 from rmreader.readers.folder import open_folder
 from rmreader.reading.engine.engines import EncoderInput

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from rmreader.core.files import write_whole
+from rmreader.core.files.atomic import write_whole
 from rmreader.core.version import commit
 from rmreader.scoring.significance import summary
 from rmreader.studies import plots

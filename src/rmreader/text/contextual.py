@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmreader.core.errors import user_error_on
-from rmreader.core.files import read_json
+from rmreader.core.files.reading import read_json
 from rmreader.core.recipe import Inputs
 from rmreader.text.tags import POS
 

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError, quoted, user_error_on
-from rmreader.core.files import file_sha256, read_json, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.manifest import file_sha256
+from rmreader.core.files.reading import read_json
 from rmreader.core.recipe import Inputs
 from rmreader.text.vectors import SubwordTable, WordVectors, read_glove, table_path
 from rmreader.text.words import Words

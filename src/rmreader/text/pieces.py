@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError, quoted, user_error_on
-from rmreader.core.files import file_sha256, read_json
+from rmreader.core.files.manifest import file_sha256
+from rmreader.core.files.reading import read_json
 from rmreader.text.words import encodable
 
 Ints = NDArray[np.int32]

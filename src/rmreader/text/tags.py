@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError, user_error_on
-from rmreader.core.files import file_sha256, read_json
+from rmreader.core.files.manifest import file_sha256
+from rmreader.core.files.reading import read_json
 from rmreader.text.words import encodable
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "shipped" / "tags"

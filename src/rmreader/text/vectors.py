@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from rmreader.core.console import progress
 from rmreader.core.errors import UserError, user_error_on
-from rmreader.core.files import file_sha256, open_bytes
+from rmreader.core.files.manifest import file_sha256
+from rmreader.core.files.reading import open_bytes
 
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "shipped" / "vectors"
 

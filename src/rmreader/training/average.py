@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import folder_to_write
+from rmreader.core.files.outputs import folder_to_write
 from rmreader.core.version import provenance
 from rmreader.readers.folder import WEIGHTS, Folder, verify, write_reader
 from rmreader.text.contextual import ENCODER, FILE

@@ -6,7 +6,7 @@ from typing import Any
 
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
-from rmreader.core.files import write_whole
+from rmreader.core.files.atomic import write_whole
 from rmreader.core.recipe import Recipe
 from rmreader.data.encode import encode_file
 from rmreader.readers.folder import MANIFEST, open_folder, update

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from rmreader.core.console import progress
 from rmreader.core.errors import UserError, user_error_on
-from rmreader.core.files import cache_folder, lock, write_whole
+from rmreader.core.files.atomic import lock, write_whole
+from rmreader.core.files.cache import cache_folder
 from rmreader.data.encoded import Encoded
 from rmreader.model.contextual import FrozenEncoder
 from rmreader.model.encoder import take_rows

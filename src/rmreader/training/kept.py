@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import read_records, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.reading import read_records
 
 Line = dict[str, Any]
 

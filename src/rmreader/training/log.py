@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rmreader.core.errors import user_error_on
-from rmreader.core.files import read_records, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.reading import read_records
 
 
 class Log:

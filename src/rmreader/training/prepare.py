@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256
+from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import stdout_of
 from rmreader.core.recipe import Recipe
 from rmreader.data.batches import Padding

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
-from rmreader.core.files import damage, lock, read_manifest, settle, write_folder
+from rmreader.core.files.atomic import lock
+from rmreader.core.files.manifest import damage, read_manifest, settle, write_folder
 from rmreader.core.recipe import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.readers.folder import MANIFEST, RECIPE, SHIPPED
 from rmreader.text.lexicon import Lexicon

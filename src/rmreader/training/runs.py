@@ -12,7 +12,8 @@ from typing import Any
 
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
-from rmreader.core.files import file_sha256, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.manifest import file_sha256
 from rmreader.core.recipe import Recipe, load_recipe, recipe_from, save_recipe, to_tree
 from rmreader.core.version import commit
 from rmreader.data.encode import encode_file

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.core.console import progress
-from rmreader.core.files import cache_folder
+from rmreader.core.files.cache import cache_folder
 from rmreader.data.batch import Batch
 from rmreader.data.batches import crop
 from rmreader.data.encoded import Encoded

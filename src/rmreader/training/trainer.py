@@ -22,7 +22,8 @@ from torch import Tensor
 
 from rmreader.core.console import Advance, progress, say
 from rmreader.core.errors import UserError
-from rmreader.core.files import read_manifest, write_whole
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.manifest import read_manifest
 from rmreader.core.recipe import Recipe
 from rmreader.core.version import provenance
 from rmreader.data.batch import Batch

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rmreader.core.errors import UserError
-from rmreader.core.files import write_whole
+from rmreader.core.files.atomic import write_whole
 from rmreader.core.recipe import Recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import Examples, read_examples
