@@ -15,7 +15,7 @@ from pathlib import Path
 from _reader import arguments, reader_folder, show, texts
 
 from rmreader import Reader
-from rmreader.reading.question import portions
+from rmreader.reading.portions import portions
 from rmreader.text.tokens import tokenize
 
 LENGTHS = (50, 75, 100, 150, 200, 250, 300, 320, 340, 360, 400, 500, 600, 800, 1000, 1500, 2000, 3000, 4000)

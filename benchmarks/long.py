@@ -16,15 +16,15 @@ from _reader import arguments, show
 
 from rmreader import Reader
 from rmreader.data.squad import read_squad
-from rmreader.reading.answers import Row
-from rmreader.reading.question import Asked
+from rmreader.reading.question import PendingQuestion
+from rmreader.reading.rows import QuestionRow
 from rmreader.reading.spans import best_spans, log_sum, span_scores
 from rmreader.scoring.squad import exact_match, f1
 
 
 def by_windows(reader: Reader, question: str, passage: str) -> tuple[str, str]:
     """The best span when windows are compared by logits, and when by their own probabilities."""
-    asked = Asked(Row("", question, passage), reader.max_length, reader.window)
+    asked = PendingQuestion(QuestionRow("", question, passage), reader.max_length, reader.window)
     logits, probabilities = [], []
     for window, scores in zip(asked.portions, reader.engine.read_many(asked.pairs(), 32), strict=True):
         first = window.first - window.begin

@@ -29,9 +29,9 @@ from rmreader.data.encode import encode_file
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import Article, Dataset, read_squad
 from rmreader.readers.folder import find
-from rmreader.reading import answers as asking
 from rmreader.reading.answers import text_of
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.scoring.squad import exact_match, f1
 
 NUMBER = re.compile(r"(?!(1\d|20)\d\d$)(\d[\d,.]*|two|three|four|five|six|seven|eight|nine|ten)")  # but no years
@@ -105,7 +105,7 @@ def tuned(reader: str, rows: Path, out: Path, settings: list[str]) -> float:
 
 def scores(reader: str | Path, rows: list[Row]) -> NDArray[np.float64]:
     """Exact match and F1 of every row, in percent."""
-    asked = [asking.Row(str(number), *row) for number, row in enumerate(rows)]
+    asked = [QuestionRow(str(number), *row) for number, row in enumerate(rows)]
     pairs = [(text_of(found), row.references) for row, found in Reader.load(reader).predict(asked, always=True)]
     return 100 * np.array([[exact_match(*pair), f1(*pair)] for pair in pairs]).mean(0)
 

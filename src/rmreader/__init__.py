@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from rmreader.core.recipe import Recipe
     from rmreader.documents.shelf import Shelf
     from rmreader.integrations.pipeline import pipeline
-    from rmreader.reading.answers import Answer, Answers, Explanation
+    from rmreader.reading.answers import Answer, Answers
     from rmreader.reading.ensemble import Ensemble
+    from rmreader.reading.explanation import Explanation
     from rmreader.reading.reader import Reader
     from rmreader.scoring.squad import Score
     from rmreader.training.trainer import TrainResult
@@ -41,8 +42,11 @@ __all__ = [
     "train",
 ]
 
-_HOMES = dict.fromkeys(("Answer", "Answers", "Explanation"), "reading.answers") | {
+_HOMES = {
+    "Answer": "reading.answers",
+    "Answers": "reading.answers",
     "Ensemble": "reading.ensemble",
+    "Explanation": "reading.explanation",
     "Reader": "reading.reader",
     "Shelf": "documents.shelf",
     "pipeline": "integrations.pipeline",

@@ -58,13 +58,13 @@ def test_every_kind_answers_with_its_exact_place(shelf: Shelf, docs: Path) -> No
 def test_what_the_documents_do_not_say_is_said(shelf: Shelf) -> None:
     found = shelf.ask("Who won the chess tournament in Reykjavik?")
     assert found == []
-    assert found.doubt().startswith("not in these documents")
+    assert found.refusal().startswith("not in these documents")
     near = shelf.ask("When did the mayor of Cuxhaven resign?")
     assert near == []
     assert near.absent
     assert near.none is not None
     assert near.none > 0.57
-    assert "the best guess" in near.doubt()
+    assert "the best guess" in near.refusal()
     assert shelf.ask("When did the mayor of Cuxhaven resign?", always=True)
 
 
@@ -84,9 +84,8 @@ def passage(text: str, score: float) -> Passage:
 
 
 def said(text: str, none: float | None, confidence: float = 0.8) -> Answers:
-    answers = Answers([Answer(text, 0, len(text), 0.0, confidence, text)])
-    answers.none = none
-    return answers
+    answer = Answer(text, 0, len(text), 0.0, confidence, text, 0)
+    return Answers((answer,), no_answer=none)
 
 
 def test_the_chances_are_those_of_the_formula() -> None:

@@ -145,7 +145,7 @@ def test_a_question_of_several_files_gets_places_in_the_originals(docs: Path) ->
     at = passages.text.index("Black Forest")
     from rmreader.reading.answers import Answer
 
-    name, found = passages.locate(Answer("Black Forest", at, at + 12, 0.0, 1.0, ""))
+    name, found = passages.locate(Answer("Black Forest", at, at + 12, 0.0, 1.0, "", at))
     assert name == str(docs / "rivers.md")
     assert (docs / "rivers.md").read_text()[found.start : found.end] == "Black Forest"
 

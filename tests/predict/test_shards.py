@@ -19,7 +19,7 @@ from rmreader.predict.predict import predict
 from rmreader.predict.rows import read_rows
 from rmreader.predict.run import into_file, into_folder, merge
 from rmreader.predict.shards import SHARD_ROWS, Asking, plan_of, read_plan, what
-from rmreader.reading.answers import Row
+from rmreader.reading.rows import QuestionRow
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -218,8 +218,10 @@ def test_an_ensemble_travels_as_its_members(tmp_path: Path, data: Path) -> None:
     subprocess.run(["cp", "-r", SHIPPED / "small", copy], check=True)
     job = Asking.of(f"small, {copy}")
     assert job.readers == ("small", str(copy))
-    both = next(iter(job.found([Row("a", "Who wrote it?", "It was written by Ada Lovelace.")])))[1]
-    alone = next(iter(Asking.of("small").found([Row("a", "Who wrote it?", "It was written by Ada Lovelace.")])))[1]
+    both = next(iter(job.found([QuestionRow("a", "Who wrote it?", "It was written by Ada Lovelace.")])))[1]
+    alone = next(
+        iter(Asking.of("small").found([QuestionRow("a", "Who wrote it?", "It was written by Ada Lovelace.")]))
+    )[1]
     assert both[0].text == alone[0].text
     assert Asking.of("small").digest != job.digest
 

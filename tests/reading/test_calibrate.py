@@ -12,10 +12,10 @@ import pytest
 
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, Training
-from rmreader.reading.answers import Row
 from rmreader.reading.calibrate import calibrate, fit, held_out, questions_of
 from rmreader.reading.engine.engines import Logits
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.reading.spans import best_spans, overlaps, span_scores
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
@@ -24,13 +24,13 @@ from rmreader.training.reader_folder import make_network, write_reader
 PASSAGE = "Denver won."
 
 
-def known(reader: Reader, count: int, right: float) -> list[Row]:
+def known(reader: Reader, count: int, right: float) -> list[QuestionRow]:
     """Questions of which the reader gets that share right, because its own answers are the references."""
     rows = []
     for number in range(count):
         question = f"Which team was number {number}?"
         own = reader.ask(question, PASSAGE)[0].text
-        rows.append(Row(str(number), question, PASSAGE, (own if number < right * count else "none of these",)))
+        rows.append(QuestionRow(str(number), question, PASSAGE, (own if number < right * count else "none of these",)))
     return rows
 
 
@@ -46,7 +46,7 @@ def test_the_temperature_that_made_the_answers_is_found_again(reader: Reader) ->
         drawn = random.choice(np.flatnonzero(real.ravel()), p=p / p.sum())
         first, more = divmod(int(drawn), grid.shape[1])
         words = passage.split()
-        known.append(Row("", "?", passage, (" ".join(words[first : first + more + 1]),)))
+        known.append(QuestionRow("", "?", passage, (" ".join(words[first : first + more + 1]),)))
 
     class Sampled:
         def read_many(self, pairs: Any, batch_size: int) -> Any:
@@ -59,7 +59,7 @@ def test_the_temperature_that_made_the_answers_is_found_again(reader: Reader) ->
 
 def test_a_confidence_is_the_overlap_to_expect_over_all_spans(reader: Reader) -> None:
     question, passage = "Which team?", "Denver Broncos won the game."
-    (asked,) = reader.read([Row("", question, passage)])
+    (asked,) = reader.read([QuestionRow("", question, passage)])
     assert asked.spans is not None
     assert asked.confidence is not None
     words = tokenize(passage).words
@@ -90,7 +90,9 @@ def test_it_is_kept_in_the_folder_and_used(folder: Path, reader: Reader, tmp_pat
 
 def test_any_of_the_references_makes_an_answer_right(reader: Reader, tmp_path: Path) -> None:
     rows = known(reader, 20, 0.5)
-    several = [Row(row.id, row.question, row.passage, ("something else", *row.references, "other")) for row in rows]
+    several = [
+        QuestionRow(row.id, row.question, row.passage, ("something else", *row.references, "other")) for row in rows
+    ]
     assert fit(reader, several) == fit(reader, rows)
     answers = [{"text": text, "answer_start": PASSAGE.index(text)} for text in ("Denver", "won", "Denver won")]
     tree = {"data": [{"title": "t", "paragraphs": [{"context": PASSAGE, "qas": [
@@ -103,7 +105,7 @@ def test_any_of_the_references_makes_an_answer_right(reader: Reader, tmp_path: P
 
 def test_nothing_to_fit_on_is_said(reader: Reader) -> None:
     with pytest.raises(UserError, match="needs questions with answers"):
-        fit(reader, [Row("", "", "", ("x",))])
+        fit(reader, [QuestionRow("", "", "", ("x",))])
 
 
 def test_held_out_articles_are_those_the_recipe_held_out(

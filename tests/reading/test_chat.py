@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from rmreader.cli.chat import Chat, excerpt, marked, remember
-from rmreader.cli.output import show_found
+from rmreader.cli.output import show_answers
 from rmreader.documents.passages import read_passage
 from rmreader.reading.decision import Decision
 from rmreader.reading.reader import Reader
@@ -80,7 +80,7 @@ def test_what_the_passage_does_not_say_is_said_as_ask_says_it(
     sentence = f"not in this passage  ({answers.none:.0%} sure; the best guess: {' '.join(answers.guess.text.split())})"
     assert sentence in " ".join(shown.split("\n"))
     assert "confidence" not in shown
-    show_found("Who ate the moon?", [], answers.doubt())
+    show_answers("Who ate the moon?", answers)
     assert sentence in capsys.readouterr().out
 
 

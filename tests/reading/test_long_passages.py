@@ -12,10 +12,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.reading.answers import Row
 from rmreader.reading.engine.engines import EncoderInput, Logits
-from rmreader.reading.question import Asked
+from rmreader.reading.question import PendingQuestion
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.reading.spans import log_softmax, span_scores
 from rmreader.text.tokens import tokenize
 
@@ -77,7 +77,7 @@ def test_the_best_places_of_all_windows_are_read_once_more_as_one_text(windowed:
 
 
 def test_what_is_read_again_is_around_the_highest_logits() -> None:
-    asked = Asked(Row("", "Who?", " ".join(f"w{k}" for k in range(900))), 5, window=1)
+    asked = PendingQuestion(QuestionRow("", "Who?", " ".join(f"w{k}" for k in range(900))), 5, window=1)
     assert len(asked.portions) > 3
     peaks = {100: 9.0, 500: 8.0, 880: 7.0}  # by token of the passage
     for portion in asked.portions:

@@ -69,8 +69,16 @@ def test_an_answer_is_marked_in_its_sentence(reader: Reader) -> None:
     assert ">Ada Lovelace</mark> in 1843." in html
     assert html.count("<li>") == 2
     assert answers[0]._repr_html_() in html
-    art = Answer("art", 12, 15, -1.0, 0.5, "The party of art.")
+    art = Answer("art", 23, 26, -1.0, 0.5, "The party of art.", 10)
     assert "The party of <mark" in art._repr_html_()
+
+
+def test_of_two_equal_words_the_right_one_is_marked() -> None:
+    first = Answer("Ada", 0, 3, -1.0, 0.5, "Ada met Ada.", 0)
+    second = Answer("Ada", 8, 11, -1.0, 0.5, "Ada met Ada.", 0)
+    assert first._repr_html_().endswith("Ada</mark> met Ada.")
+    assert ">Ada met <mark" in second._repr_html_()
+    assert second._repr_html_().endswith("Ada</mark>.")
 
 
 def test_doubt_is_shown_as_doubt(reader: Reader) -> None:
@@ -96,10 +104,8 @@ def test_hostile_text_stays_text(reader: Reader, text: str) -> None:
     passage = f"{text} wrote the letter. {text} {text}"
     for found in (reader.ask(text, passage, top=5, always=True), reader.explain(text, passage)):
         check(found._repr_html_())
-    answer = Answer(text, 0, len(text), -1.0, 0.5, f"{text} {text}")
+    answer = Answer(text, 0, len(text), -1.0, 0.5, f"{text} {text}", 0)
     shown = check(answer._repr_html_())
     if text.isprintable():
         assert shown.text.count(text) == 3
-    given = Answers()
-    given.none, given.guess, given.absent = 0.9, answer, True
-    check(given._repr_html_())
+    check(Answers(no_answer=0.9, guess=answer, absent=True)._repr_html_())

@@ -14,11 +14,11 @@ from rmreader.core.errors import UserError
 from rmreader.core.files.atomic import write_whole
 from rmreader.core.files.outputs import file_to_write, folder_to_write
 from rmreader.predict.predict import predict
-from rmreader.reading.answers import Row
 from rmreader.reading.export import export_onnx, shrink
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 
-ROWS = [Row("a", "Who?", "Ada wrote it.")]
+ROWS = [QuestionRow("a", "Who?", "Ada wrote it.")]
 
 
 @pytest.mark.parametrize("name", ["p.json", "p.jsonl"])

@@ -68,6 +68,7 @@ def test_several_texts_are_one_and_every_answer_is_in_one_of_them() -> None:
         begin = passages.begins[number]
         assert passages.text[begin : begin + len(text)] == text
         for start in range(len(text)):
-            inside = Answer(text[start:], begin + start, begin + len(text), 0.0, 1.0, text)
+            inside = Answer(text[start:], begin + start, begin + len(text), 0.0, 1.0, text, begin)
             name, found = passages.locate(inside)
             assert (name, found.start, found.end) == ("abc"[number], start, len(text))
+            assert found.sentence_start == 0

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.reading.question import CONTEXT, portions
+from rmreader.reading.portions import CONTEXT, portions
 
 
 @given(st.integers(0, 5000), st.integers(1, 150), st.integers(1, 900))

@@ -17,15 +17,16 @@ from rmreader.core.errors import UserError
 from rmreader.predict.predict import Summary, predict
 from rmreader.predict.rows import BadRow, Columns, read_rows
 from rmreader.predict.writers import read_predictions
-from rmreader.reading.answers import Row
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
     {"id": "b", "question": 'Where, "exactly"?', "passage": "In London; 中文."},
     {"id": "c", "question": "When?", "passage": "In 1843."},
 ]
-EXPECTED = [Row(**row) for row in ROWS]
+EXPECTED = [QuestionRow(**row) for row in ROWS]
+ANSWER_KEYS = {"text", "start", "end", "score", "confidence", "sentence", "sentence_start"}
 
 
 def write(path: Path, kind: str, rows: list[dict[str, Any]] | None = None) -> Path:
@@ -75,9 +76,9 @@ def test_columns_may_have_other_names_and_ids_be_absent(tmp_path: Path, kind: st
     rows = [{"q": row["question"], "text": row["passage"]} for row in ROWS]
     path = write(tmp_path / f"x.{kind}", kind, rows)
     found = list(read_rows(path, Columns(question="q", passage="text")))
-    assert found == [Row(str(k), row["question"], row["passage"]) for k, row in enumerate(ROWS, start=1)]
+    assert found == [QuestionRow(str(k), row["question"], row["passage"]) for k, row in enumerate(ROWS, start=1)]
     context = write(tmp_path / f"y.{kind}", kind, [{"question": "Who?", "context": "Ada."}])
-    assert list(read_rows(context)) == [Row("1", "Who?", "Ada.")]
+    assert list(read_rows(context)) == [QuestionRow("1", "Who?", "Ada.")]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -102,7 +103,7 @@ def test_bad_rows_are_named_and_the_good_ones_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     rows = list(read_rows(path))
-    assert [row for row in rows if isinstance(row, Row)] == EXPECTED[:2]
+    assert [row for row in rows if isinstance(row, QuestionRow)] == EXPECTED[:2]
     said = [str(row) for row in rows if isinstance(row, BadRow)]
     assert [text.split(": ", 1)[1] for text in said] == [
         said[0].split(": ", 1)[1],
@@ -119,7 +120,7 @@ def test_ragged_csv_rows_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("id,question,passage\na,Who?,Ada.\nb,Where?\nc,When?,1843,too many\nd,Why?,So.\n")
     rows = list(read_rows(path))
-    assert [row.id for row in rows if isinstance(row, Row)] == ["a", "d"]
+    assert [row.id for row in rows if isinstance(row, QuestionRow)] == ["a", "d"]
     assert [str(row).split(": ", 1)[1] for row in rows if isinstance(row, BadRow)] == [
         "row 2: 2 fields where the header has 3",
         "row 3: 4 fields where the header has 3",
@@ -167,7 +168,7 @@ def test_a_quote_that_is_left_open_loses_no_row_in_silence(tmp_path: Path, name:
     first, ann, last = read_rows(tmp_path / name)
     assert isinstance(first, BadRow)
     assert first.place.endswith("row 1")
-    assert ann == Row("1", "Who?", "Ann")
+    assert ann == QuestionRow("1", "Who?", "Ann")
     assert isinstance(last, BadRow)
     assert "lines 4 to 6" in last.what
 
@@ -190,7 +191,7 @@ def test_of_a_table_only_what_is_needed_is_read(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table(columns), tmp_path / "x.parquet")
     bad, good = read_rows(tmp_path / "x.parquet")
     assert isinstance(bad, BadRow)
-    assert good == Row("2", "Who?", "p")
+    assert good == QuestionRow("2", "Who?", "p")
 
 
 def test_endings_may_be_written_large(reader: Reader, tmp_path: Path) -> None:
@@ -230,9 +231,9 @@ def test_a_row_without_an_id_pushes_no_other_out(tmp_path: Path) -> None:
     ids: list[Any] = [None, "1", 4, None, None, ["x"], False, "1"]
     rows = [{"id": id, "question": "q", "passage": f"p{k}"} for k, id in enumerate(ids)]
     found = list(read_rows(write(tmp_path / "x.jsonl", "jsonl", rows)))
-    assert [row.id for row in found[:5] if isinstance(row, Row)] == ["line 1", "1", "4", "line 4", "5"]
+    assert [row.id for row in found[:5] if isinstance(row, QuestionRow)] == ["line 1", "1", "4", "line 4", "5"]
     unnamed = write(tmp_path / "x.csv", "csv", [{"": "1", "question": "q", "passage": "p"}])  # as pandas writes them
-    assert list(read_rows(unnamed)) == [Row("1", "q", "p")]
+    assert list(read_rows(unnamed)) == [QuestionRow("1", "q", "p")]
     assert [str(row).split(": ", 1)[1] for row in found[5:]] == [
         "line 6: 'id' is neither text nor number but list",
         "line 7: 'id' is neither text nor number but bool",
@@ -245,7 +246,9 @@ def test_prediction_does_not_mind_bad_reference_answers(tmp_path: Path) -> None:
     rows = [{"id": f"{k}", "question": "Who?", "answers": answers} for k, answers in enumerate(bad)]
     tree = {"data": [{"title": "t", "paragraphs": [{"context": "Ada wrote it.", "qas": rows}]}]}
     (tmp_path / "x.json").write_text(json.dumps(tree))
-    assert list(read_rows(tmp_path / "x.json")) == [Row(f"{k}", "Who?", "Ada wrote it.") for k in range(len(bad))]
+    assert list(read_rows(tmp_path / "x.json")) == [
+        QuestionRow(f"{k}", "Who?", "Ada wrote it.") for k in range(len(bad))
+    ]
 
 
 def test_an_error_does_not_repeat_the_file(tmp_path: Path) -> None:
@@ -273,7 +276,7 @@ def test_json_lines_hold_everything_known_of_each_answer(reader: Reader, tmp_pat
     for row, line in zip(EXPECTED, lines, strict=True):
         assert len(line["answers"]) == 2
         for answer in line["answers"]:
-            assert set(answer) == {"text", "start", "end", "score", "confidence", "sentence"}
+            assert set(answer) == ANSWER_KEYS
             assert row.passage[answer["start"] : answer["end"]] == answer["text"]
     assert summary == Summary(answered=3)
     unsure = tmp_path / "unsure.jsonl.gz"
@@ -336,7 +339,7 @@ def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Pa
 
 
 def test_a_question_beyond_the_limit_is_a_bad_row_and_stops_nothing(reader: Reader, tmp_path: Path) -> None:
-    rows = [EXPECTED[0], Row("long", "why " * 10_001, "p"), EXPECTED[1]]
+    rows = [EXPECTED[0], QuestionRow("long", "why " * 10_001, "p"), EXPECTED[1]]
     summary = predict(reader, rows, tmp_path / "p.jsonl")
     assert (summary.answered, summary.skipped) == (2, 1)
     assert "more than 10,000 words" in str(summary.bad[0])
@@ -368,7 +371,7 @@ def table(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet", "P.CSV", "p.csv.gz"])
 def test_tables_hold_a_row_per_answer(reader: Reader, tmp_path: Path, name: str) -> None:
-    rows = [*EXPECTED, Row("d", "Who?", "Half a character: \ud800 is here.")]
+    rows = [*EXPECTED, QuestionRow("d", "Who?", "Half a character: \ud800 is here.")]
     predict(reader, rows, tmp_path / name, top=2)
     found = table(tmp_path / name)
     assert [(one["id"], int(one["rank"])) for one in found] == [(id, rank) for id in "abcd" for rank in (1, 2)]
@@ -410,7 +413,7 @@ def test_predictions_that_are_none_are_one_sentence(tmp_path: Path, name: str, t
 def test_csv_may_have_other_delimiters(tmp_path: Path, delimiter: str) -> None:
     text = 'id;question;passage\na;"Who; or what?";Ada, and others.\n'.replace(";", delimiter)
     (tmp_path / "x.csv").write_text(text)
-    row = Row("a", "Who; or what?".replace(";", delimiter), "Ada, and others.")
+    row = QuestionRow("a", "Who; or what?".replace(";", delimiter), "Ada, and others.")
     assert list(read_rows(tmp_path / "x.csv")) == [row]
     (tmp_path / "y.csv").write_text("id;q;passage\n")
     with pytest.raises(UserError, match="no column 'question'"):
@@ -454,7 +457,7 @@ def test_of_two_that_would_make_one_file_one_is_refused(reader: Reader, tmp_path
 
 def test_while_a_file_is_written_another_run_does_not_go_on_with_it(reader: Reader, tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
-    rows = [Row(str(number), "Who?", "Ada wrote it.") for number in range(200)]
+    rows = [QuestionRow(str(number), "Who?", "Ada wrote it.") for number in range(200)]
 
     def meanwhile() -> Any:
         for row in rows:

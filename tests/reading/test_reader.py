@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 
 from rmreader.core.errors import UserError
 from rmreader.readers.folder import SHIPPED
-from rmreader.reading.answers import Answer, Row
+from rmreader.reading.answers import Answer
 from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.engine.inputs import WordInputs
 from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.question import MAX_QUESTION
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.reading.spans import log_softmax, span_scores
 from rmreader.scoring.squad import f1, normalize
 from rmreader.text.lexicon import Lexicon
@@ -95,7 +96,7 @@ def test_a_batch_of_one_equals_a_batch_of_32(folder: Path, engine: Any) -> None:
         nearly(answers, reader.ask(*pair, top=3))
 
 
-def test_int8_answers_do_not_depend_on_what_else_is_asked(folder: Path) -> None:
+def test_int8_answers_do_not_depend_on_what_else_is_question(folder: Path) -> None:
     reader = Reader.load(folder, precision="int8", threads=2)
     pairs = [(QUESTION[: 5 + k], PASSAGE[: 20 + 5 * k]) for k in range(12)]
     for pair, answers in zip(pairs, reader.ask_many(pairs, top=2), strict=True):
@@ -118,7 +119,7 @@ def test_confidence_is_the_f1_to_expect_over_all_spans_at_the_temperature(reader
     hot = Reader(dataclasses.replace(reader.folder, about={"temperature": 2.5}), reader.engine)
     (answer,) = hot.ask(QUESTION, PASSAGE)
     every, words, longest = reader.ask(QUESTION, PASSAGE, top=10_000), tokenize(PASSAGE).words, reader.max_length
-    (asked,) = reader.read([Row("", QUESTION, PASSAGE)])
+    (asked,) = reader.read([QuestionRow("", QUESTION, PASSAGE)])
     assert asked.spans is not None
     expected, total, worded = 0.0, 0.0, 0
     for i, row in enumerate(asked.spans):
@@ -249,23 +250,6 @@ def test_answers_may_be_longer_than_the_recipe_says(folder: Path, reader: Reader
         Reader.load(folder, max_length=501)
 
 
-@given(st.integers(1, 300), st.integers(1, 12), st.randoms())
-@settings(max_examples=20, deadline=None)
-def test_no_answer_reaches_across_a_break(
-    reader: Reader, windowed: Reader, words: int, count: int, shuffler: random.Random
-) -> None:
-    text = " ".join((tokenize(PASSAGE).words * 10)[:words])
-    breaks = sorted(shuffler.randrange(len(text) + 1) for _ in range(count))
-    for one in (reader, windowed):
-        answers = one.ask(QUESTION, text, top=20, breaks=breaks)
-        assert answers
-        starts = tokenize(text).starts.tolist()
-        for answer in answers:
-            inside = {start for start in starts if answer.start <= start < answer.end}
-            sides = {sum(at <= start for at in breaks) for start in inside}
-            assert len(sides) == 1
-
-
 @given(st.integers(1, 300), st.lists(st.sampled_from(["\n\n", "\t", "\n \r\n", "\n\n\n"]), max_size=12), st.randoms())
 @settings(max_examples=20, deadline=None)
 def test_no_answer_reaches_across_a_blank_line_or_a_tab(
@@ -283,7 +267,7 @@ def test_no_answer_reaches_across_a_blank_line_or_a_tab(
 
 def test_a_paragraph_without_a_stop_is_read_with_one(reader: Reader) -> None:
     text = "Ingredients\n\n400 g flour\n\n\n(80 g butter)\n\nHe said: “Stop.”\n \nLine\none\n\nLast item"
-    asked = reader._asked(Row("", "How much flour?", text))
+    asked = reader._question(QuestionRow("", "How much flour?", text))
     pair = asked.pair(asked.portions[0])
     assert " ".join(pair.context_words) == (
         "Ingredients . 400 g flour . ( 80 g butter ) . He said : “ Stop . ” Line one . Last item"
@@ -299,7 +283,7 @@ def test_a_paragraph_without_a_stop_is_read_with_one(reader: Reader) -> None:
 
 @pytest.mark.parametrize("text", [PASSAGE, "Ada\nwrote\tit", "Ada wrote it.\n\nIn London", ""])
 def test_other_texts_are_read_as_they_are(reader: Reader, text: str) -> None:
-    asked = reader._asked(Row("", QUESTION, text))
+    asked = reader._question(QuestionRow("", QUESTION, text))
     for portion in asked.portions:
         pair = asked.pair(portion)
         assert (pair.context, pair.context_words) == (text, tokenize(text).words)
@@ -333,7 +317,7 @@ def test_explanations_hold_every_round_by_token(reader: Reader, windowed: Reader
     for one in why.rounds:
         np.testing.assert_allclose(one.interactive.sum(axis=0), 1, atol=1e-5)
         np.testing.assert_allclose(one.self.sum(axis=0), 1, atol=1e-5)
-    asked = reader._asked(Row("", QUESTION, PASSAGE))
+    asked = reader._question(QuestionRow("", QUESTION, PASSAGE))
     for one, (E, _) in zip(why.rounds, reader.engine.attend(asked.pair(asked.portions[0])), strict=True):
         rows = np.exp(E - E.max(axis=1, keepdims=True))  # softmax(E_i:)
         np.testing.assert_allclose(one.context, rows / rows.sum(axis=1, keepdims=True), atol=1e-5)

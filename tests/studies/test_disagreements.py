@@ -54,7 +54,7 @@ class Reading(HTMLParser):
 
 
 def case(passage: str, first: tuple[int, int], second: tuple[int, int], **more: Any) -> Case:
-    one, other = (Answer(passage[a:b], a, b, 0.0, 0.0, "") for a, b in (first, second))
+    one, other = (Answer(passage[a:b], a, b, 0.0, 0.0, "", a) for a, b in (first, second))
     fields: dict[str, Any] = {"id": "q", "question": "Who?", "references": ["x"], **more}
     return Case(passage=passage, given=(one, other), **{"scores": ((1.0, 1.0), (0.0, 0.5)), **fields})
 

@@ -20,7 +20,7 @@ from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
 from rmreader.readers.folder import update
 from rmreader.reading.engine.engines import EncoderInput
-from rmreader.reading.ensemble import Ensemble, Once
+from rmreader.reading.ensemble import CachedEngine, Ensemble
 from rmreader.reading.evaluate import best_answers as answers
 from rmreader.reading.evaluate import evaluate
 from rmreader.scoring.squad import score, score_adversarial
@@ -131,7 +131,7 @@ def test_an_engine_that_remembers_reads_everything_once_and_in_order(tiny: Any, 
         return EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
 
     pairs = [pair(f"Who made {k % 3}?", f"It was Ada of {k % 2}.") for k in range(9)]
-    once = Once(Counted())  # type: ignore[arg-type]
+    once = CachedEngine(Counted())  # type: ignore[arg-type]
     expected = [reader.engine.read(one) for one in pairs]
     for _ in range(2):
         for found, true in zip(once.read_many(pairs, 4), expected, strict=True):

@@ -103,7 +103,7 @@ class Chat:
             question, self.passage, top=self.top, min_confidence=self.min_confidence, always=self.always
         )
         if not self.answers:
-            self.console.print(Text(self.answers.doubt(), style="yellow"))
+            self.console.print(Text(self.answers.refusal(), style="yellow"))
             return
         self.console.print(table(self.answers))
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
@@ -132,11 +132,11 @@ class ShelfChat(Chat):
         """Show the answers to a question, and where they are."""
         found = self.shelf.ask(question, top=self.top, min_confidence=self.min_confidence, always=self.always)
         if not found:
-            self.console.print(Text(found.doubt(), style="yellow"))
+            self.console.print(Text(found.refusal(), style="yellow"))
             return
         best = found[0].passage
         self.passage = best.text
-        self.answers = Answers(one.answer for one in found if one.passage.id == best.id)
+        self.answers = Answers(tuple(one.answer for one in found if one.passage.id == best.id))
         self.console.print(table([one.answer for one in found], [one.place for one in found]))
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
 
@@ -154,19 +154,19 @@ def table(answers: Sequence[Answer], places: Sequence[str] = ()) -> Table:
     return grid
 
 
-def excerpt(passage: str, answers: list[Answer]) -> Text:
+def excerpt(passage: str, answers: Sequence[Answer]) -> Text:
     """The passage with the answers marked; of a long one, what is around the best."""
     if len(passage) <= _SHOWN:
         return marked(passage, answers)
     best = answers[0]
-    begin = passage.rfind(best.sentence, 0, best.start + len(best.sentence)) if best.sentence else best.start
-    begin = min(begin if begin >= 0 else best.start, best.start)
-    low, high = max(0, begin - _AROUND), min(len(passage), max(best.end, begin + len(best.sentence)) + _AROUND)
+    low = max(0, best.sentence_start - _AROUND)
+    sentence_end = best.sentence_start + len(best.sentence)
+    high = min(len(passage), max(best.end, sentence_end) + _AROUND)
     text = marked(passage, answers)[low:high]
     return Text.assemble("…" if low else "", text, "…" if high < len(passage) else "")
 
 
-def marked(passage: str, answers: list[Answer]) -> Text:
+def marked(passage: str, answers: Sequence[Answer]) -> Text:
     """The passage, better answers painted over lesser ones."""
     text = Text(printable(passage))  # where rich drops a character, all places after it would be wrong
     for number, answer in reversed(list(enumerate(answers))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -13,7 +13,7 @@ from rmreader.core.console import one_line
 from rmreader.core.errors import printable
 
 if TYPE_CHECKING:
-    from rmreader.reading.answers import Answer
+    from rmreader.reading.answers import Answer, RankedAnswers
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -60,39 +60,63 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = 
         typer.echo("  ".join(line).rstrip())
 
 
-def show_found(question: str, found: Sequence[tuple[Answer, str, str]], doubt: str) -> None:
-    """A question with its answers, each marked in its sentence, the passage and the place of each; where there are
-    none, the doubt."""
-    shown = []
-    for answer, passage, file in found:
-        sure, place = f"{answer.confidence:.0%}", f"  {one_line(file)}" if file else ""
-        shown.append((one_line(answer.text), sure, place, *_around(answer, passage)))
-    if not on_terminal():
-        typer.echo(printable(question))
-        for text, sure, place, before, after in shown:
-            typer.echo(f"  {text}  ({sure}){place}   {before}[{text}]{after}")
-        if not found:
-            typer.echo(f"  {doubt}")
-        return
+class PlacedAnswer(Protocol):
+    """An answer that knows where it is."""
+
+    @property
+    def text(self) -> str:
+        """The words of the passage."""
+
+    @property
+    def confidence(self) -> float:
+        """The F1 to expect of it."""
+
+    @property
+    def answer(self) -> Answer:
+        """With its places in the text that was read."""
+
+    @property
+    def place(self) -> str:
+        """Its file and page; may be empty."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``."""
+
+
+def show_answers(question: str, answers: RankedAnswers[Any]) -> None:
+    """A question with its answers, each marked in its sentence; where there are none, why."""
+    if on_terminal():
+        _print_coloured(question, answers)
+    else:
+        _print_plain(question, answers)
+
+
+def _print_plain(question: str, answers: RankedAnswers[PlacedAnswer]) -> None:
+    typer.echo(printable(question))
+    for placed in answers:
+        text = one_line(placed.text)
+        before, after = map(one_line, placed.answer.around)
+        place = f"  {one_line(placed.place)}" if placed.place else ""
+        typer.echo(f"  {text}  ({placed.confidence:.0%}){place}   {before}[{text}]{after}")
+    if not answers:
+        typer.echo(f"  {answers.refusal()}")
+
+
+def _print_coloured(question: str, answers: RankedAnswers[PlacedAnswer]) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     console.print(Text(printable(question), style="bold"))
-    for text, sure, place, before, after in shown:
-        console.print(Text.assemble("  ", (text, "bold green"), (f"  {sure}{place}", "dim")))
+    for placed in answers:
+        text = one_line(placed.text)
+        before, after = map(one_line, placed.answer.around)
+        place = f"  {one_line(placed.place)}" if placed.place else ""
+        sure = f"  {placed.confidence:.0%}{place}"
+        console.print(Text.assemble("  ", (text, "bold green"), (sure, "dim")))
         console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
-    if not found:
-        console.print(Text(f"  {doubt}", style="yellow"))
-
-
-def _around(answer: Answer, passage: str) -> tuple[str, str]:
-    """The rest of the answer's sentence, before and after it, on one line."""
-    begin = passage.rfind(answer.sentence, 0, answer.start + len(answer.sentence))
-    if begin < 0 or begin > answer.start:
-        return "", ""
-    before, after = passage[begin : answer.start], passage[answer.end : begin + len(answer.sentence)]
-    return one_line(before), one_line(after)
+    if not answers:
+        console.print(Text(f"  {answers.refusal()}", style="yellow"))
 
 
 def show(value: object) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmreader.predict.predict import Summary
     from rmreader.predict.rows import BadRow
     from rmreader.predict.shards import Asking
-    from rmreader.reading.answers import Row
+    from rmreader.reading.rows import QuestionRow
 
 
 @app.command()
@@ -115,7 +115,7 @@ def predict(
         _report(done, source, out)
 
 
-def _rows(data: Path, kind: str, columns: list[str]) -> Iterable[Row | BadRow]:
+def _rows(data: Path, kind: str, columns: list[str]) -> Iterable[QuestionRow | BadRow]:
     from rmreader.data.tables import kind_of
     from rmreader.predict.rows import Columns, read_rows
 

@@ -12,12 +12,11 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.output import Json, emit_json, note, show_found, table
+from rmreader.cli.output import Json, emit_json, note, show_answers, table
 from rmreader.core.errors import UserError
 
 if TYPE_CHECKING:
     from rmreader.documents.passages import Passages
-    from rmreader.reading.answers import Answer
     from rmreader.scoring.squad import AdversarialScore, Score
 
 Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
@@ -73,37 +72,20 @@ def ask(
         loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
         _ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
         return
-    passages, top = _passages(passage or [], text), top or 1
+    passages = _passages(passage or [], text)
+    from rmreader.documents.citations import locate_answers
     from rmreader.reading.reader import Reader
 
-    reader, whole, breaks = Reader.load(model, threads=threads, max_length=max_length), passages.text, passages.begins
+    reader = Reader.load(model, threads=threads, max_length=max_length)
+    options: dict[str, Any] = {"top": top or 1, "min_confidence": min_confidence, "always": always}
     for number, question in enumerate(questions):
-        options: dict[str, Any] = {"min_confidence": min_confidence, "always": always, "breaks": breaks[1:]}
-        found = reader.ask(question, whole, top=top, **options)
+        answers = locate_answers(passages, reader.ask(question, passages.text, **options))
         if json:
-            tree: dict[str, Any] = {"question": question, "offsets": passages.offsets}
-            tree["answers"] = [_located(passages, answer) for answer in found]
-            if found.none is not None:
-                tree["no_answer"] = found.none
-                if not found and found.guess is not None:
-                    tree["guess"] = _located(passages, found.guess)
-            emit_json(tree)
+            emit_json({"question": question, "offsets": passages.offsets, **answers.to_dict()})
         else:
             if number:
                 typer.echo()
-            show_found(question, [(answer, whole, _place(passages, answer)) for answer in found], found.doubt())
-
-
-def _located(passages: Passages, answer: Answer) -> dict[str, Any]:
-    """An answer as plain data, with the file it is in, where there are several, and the page, where it has one."""
-    (file, here), page = passages.locate(answer), passages.page(answer)
-    return dataclasses.asdict(here) | ({"file": file} if file else {}) | ({"page": page} if page else {})
-
-
-def _place(passages: Passages, answer: Answer) -> str:
-    """The same for a person."""
-    page = passages.page(answer)
-    return ", ".join(filter(None, (passages.locate(answer)[0], f"page {page}" if page else "")))
+            show_answers(question, answers)
 
 
 def _ask_shelf(
@@ -117,16 +99,13 @@ def _ask_shelf(
     index.size()  # which refuses what is no index, before a reader is loaded
     shelf = Shelf(index, Reader.load(model, **loading))
     for number, question in enumerate(questions):
-        found = shelf.ask(question, **options)
+        citations = shelf.ask(question, **options)
         if json:
-            tree: dict[str, Any] = {"question": question, "answers": [one.to_json() for one in found]}
-            tree |= {"no_answer": found.none} if found.none is not None else {}
-            tree |= {"guess": found.guess.to_json()} if not found and found.guess is not None else {}
-            emit_json(tree)
-            continue
-        if number:
-            typer.echo()
-        show_found(question, [(one.answer, one.passage.text, one.place) for one in found], found.doubt())
+            emit_json({"question": question, **citations.to_dict()})
+        else:
+            if number:
+                typer.echo()
+            show_answers(question, citations)
 
 
 @app.command()

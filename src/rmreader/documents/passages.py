@@ -69,10 +69,15 @@ class Passages:
     def locate(self, answer: Answer) -> tuple[str, Answer]:
         """The name of the text that an answer is in, and the answer with its places in that text."""
         number = self._number(answer)
-        start, end = answer.start - self.begins[number], answer.end - self.begins[number]
+        begin = self.begins[number]
+        start, end = answer.start - begin, answer.end - begin
+        sentence_start = answer.sentence_start - begin
         if self.documents:
-            start, end = self.documents[number].whole.span(start, end)
-        return self.names[number], dataclasses.replace(answer, start=start, end=end)
+            whole = self.documents[number].whole
+            start, end = whole.span(start, end)
+            sentence_start, _ = whole.span(sentence_start, sentence_start + 1)
+        here = dataclasses.replace(answer, start=start, end=end, sentence_start=sentence_start)
+        return self.names[number], here
 
 
 def split(paragraphs: Iterable[Stretch]) -> Iterator[Stretch]:

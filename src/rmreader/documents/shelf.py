@@ -7,12 +7,14 @@ from os import PathLike
 from pathlib import Path
 
 from rmreader.core.errors import UserError
+from rmreader.documents.citations import Citation, Citations
 from rmreader.documents.index import Index, Passage
 from rmreader.documents.indexing import Added, add
 from rmreader.documents.passages import Passages
-from rmreader.documents.rank import Citation, Citations, choose
+from rmreader.documents.rank import choose
 from rmreader.documents.sqlite_index import SqliteIndex
-from rmreader.reading.answers import Answer, Explanation
+from rmreader.reading.answers import Answer
+from rmreader.reading.explanation import Explanation
 from rmreader.reading.reader import Reader
 
 READ = 10  # passages of a search that are read
@@ -84,7 +86,7 @@ class Shelf:
         """The answers of a reader that cannot tell whether a passage has one: to compare passages, it reads them as
         one text."""
         texts = side_by_side(passages)
-        found = self.reader.ask(question, texts.text, top=top, breaks=texts.begins[1:])
+        found = self.reader.ask(question, texts.text, top=top)
         return cite(passages, texts, found, min_confidence)
 
     def explain(self, question: str, passage: Passage) -> Explanation:
@@ -99,11 +101,10 @@ def side_by_side(passages: Sequence[Passage]) -> Passages:
 
 def cite(passages: Sequence[Passage], texts: Passages, found: Sequence[Answer], min_confidence: float) -> Citations:
     """Answers out of passages that were read as one text, less those that reach from one into another."""
-    cited = Citations()
+    cited = []
     for number, answer in map(texts.locate, found):
         passage = passages[int(number)]
         if answer.end <= len(passage.text):
-            cited.append(Citation(answer, passage, *passage.stretch.span(answer.start, answer.end)))
-    cited.guess = cited[0] if cited else None
-    cited[:] = [one for one in cited if one.confidence >= min_confidence]
-    return cited
+            cited.append(Citation.of(answer, passage))
+    guess = cited[0] if cited else None
+    return Citations(tuple(cited), guess=guess).at_least(min_confidence)

@@ -8,7 +8,7 @@ from typing import Any
 from haystack import Document, component, default_to_dict
 from haystack.dataclasses import ExtractedAnswer
 
-from rmreader.reading.answers import Answer
+from rmreader.reading.answers import Answer, Answers
 from rmreader.reading.reader import Reader
 
 
@@ -75,16 +75,22 @@ class ExtractiveReader:
         answers = sorted(answers, key=lambda answer: -answer.score)[: self.top_k if top_k is None else top_k]
         if self.no_answer:
             # nothing is in any of them: each document's own chance, or what its best answer leaves
-            left = [1.0 - (some[0].confidence if some else 0.0) if some.none is None else some.none for some in found]
+            left = [_chance_of_none(some) for some in found]
             surer = sum(answer.score >= prod(left) for answer in answers)
             place = max(1, surer) if answers else 0  # where the reader decides that a document says, that is first
             answers.insert(place, ExtractedAnswer(query=query, score=prod(left)))
         return {"answers": answers}
 
 
+def _chance_of_none(answers: Answers) -> float:
+    if answers.no_answer is not None:
+        return answers.no_answer
+    return 1.0 - answers[0].confidence if answers else 1.0
+
+
 def _extracted(query: str, document: Document, answer: Answer) -> ExtractedAnswer:
-    span, content = ExtractedAnswer.Span, str(document.content)
-    begin = max(content.rfind(answer.sentence, 0, answer.start + len(answer.sentence)), 0)  # the one around the answer
+    span = ExtractedAnswer.Span
+    begin = answer.sentence_start
     return ExtractedAnswer(
         query=query,
         score=answer.confidence,

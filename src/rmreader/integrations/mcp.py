@@ -13,15 +13,15 @@ import json
 import queue
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from rmreader.core.errors import UserError, quoted
 from rmreader.core.version import __version__
-from rmreader.reading.answers import Answer, Answers
+from rmreader.reading.answers import Answers
 from rmreader.reading.reader import Reader
 
 if TYPE_CHECKING:
+    from rmreader.documents.citations import Citations
     from rmreader.documents.shelf import Shelf
 
 _HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -191,18 +191,15 @@ def _argument(given: Any, name: str, kind: type[Any], default: Any = None) -> An
     return value
 
 
-def _result(found: Any) -> dict[str, Any]:
+def _result(found: Answers | Citations) -> dict[str, Any]:
     """Answers or citations as plain data, and as lines for a model that reads text alone."""
-    trees = [_plain(one) for one in found]
-    where = ["" if isinstance(one, Answer) else f" in {one.place}" for one in found]
-    lines = [f"{t['text']} ({t['confidence']:.0%} sure{w}): {t['sentence']}" for t, w in zip(trees, where, strict=True)]
-    tree = {"answers": trees, "no_answer": found.none}
-    tree |= {"guess": _plain(found.guess)} if not trees and found.guess is not None else {}
-    return _text("\n".join(lines) or found.doubt(), structuredContent=tree)
-
-
-def _plain(one: Any) -> dict[str, Any]:
-    return asdict(one) if isinstance(one, Answer) else dict(one.to_json())
+    lines = []
+    for answer in found:
+        place = getattr(answer, "place", "")
+        where = f" in {place}" if place else ""
+        lines.append(f"{answer.text} ({answer.confidence:.0%} sure{where}): {answer.sentence}")
+    tree = {"no_answer": None, **found.to_dict()}
+    return _text("\n".join(lines) or found.refusal(), structuredContent=tree)
 
 
 def _text(text: str, **more: Any) -> dict[str, Any]:

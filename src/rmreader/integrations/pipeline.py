@@ -75,7 +75,7 @@ class QuestionAnswering:
 
 def _results(answers: Answers, impossible: bool) -> list[dict[str, Any]]:
     """Answers as dictionaries, the empty one among them where that was asked for and the reader knows its chance."""
-    none = answers.none if impossible and answers else None
+    none = answers.no_answer if impossible and answers else None
     left = 1.0 if none is None else 1.0 - none
     results: list[dict[str, Any]] = [
         {"score": one.confidence * left, "start": one.start, "end": one.end, "answer": one.text} for one in answers

@@ -10,7 +10,8 @@ from rmreader.predict.predict import answerable
 from rmreader.predict.rows import BadRow, Columns, id_of, row_of
 from rmreader.predict.shards import Asking
 from rmreader.predict.writers import arrow_schema, table_rows
-from rmreader.reading.answers import Answers, Row
+from rmreader.reading.answers import Answers
+from rmreader.reading.rows import QuestionRow
 
 PROBLEM = "problem"
 
@@ -44,7 +45,7 @@ class TableAnswers:
                 wanted = " or ".join(map(repr, self.columns.names(part)))
                 raise UserError(f"the table has no column {wanted}; its columns are {', '.join(table.schema.names)}.")
         rows = [self._row(tree) for tree in table.to_pylist()]
-        answers = iter(self.job.found([row for row in rows if isinstance(row, Row)]))
+        answers = iter(self.job.found([row for row in rows if isinstance(row, QuestionRow)]))
         lines: list[list[object]] = []
         for row in rows:
             if isinstance(row, BadRow):
@@ -60,7 +61,7 @@ class TableAnswers:
         for batch in batches:
             yield from self.batch(batch).to_batches()
 
-    def _row(self, tree: dict[str, Any]) -> Row | BadRow:
+    def _row(self, tree: dict[str, Any]) -> QuestionRow | BadRow:
         """A question; a bad one has its id for a place."""
         id = None
         try:
@@ -68,6 +69,6 @@ class TableAnswers:
             if id is None:
                 raise ValueError("its id is missing")
             row = answerable(row_of(id, tree, self.columns))
-            return row if isinstance(row, Row) else BadRow(id, row.what)
+            return row if isinstance(row, QuestionRow) else BadRow(id, row.what)
         except ValueError as error:
             return BadRow(id or "", str(error))

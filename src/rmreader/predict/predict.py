@@ -18,9 +18,10 @@ from rmreader.core.files.outputs import file_to_write
 from rmreader.data.tables import is_packed, kind_named
 from rmreader.predict.rows import BadRow
 from rmreader.predict.writers import pieces
-from rmreader.reading.answers import Answers, Row
+from rmreader.reading.answers import Answers
 from rmreader.reading.question import MAX_QUESTION
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.text.tokens import tokenize
 
 _BEGIN = b'{"id": "'  # of every line we write
@@ -46,7 +47,7 @@ class Summary:
 
 def predict(
     reader: Reader,
-    rows: Iterable[Row | BadRow],
+    rows: Iterable[QuestionRow | BadRow],
     out: Path,
     *,
     top: int = 1,
@@ -116,24 +117,24 @@ class _Run:
     """The rows on their way through a reader, and what became of them."""
 
     reader: Reader
-    rows: Iterable[Row | BadRow]
+    rows: Iterable[QuestionRow | BadRow]
     options: dict[str, Any]
     chances: dict[str, float] | None = None
     done: Mapping[str, float | None] = field(default_factory=dict)
-    known: list[Row] = field(default_factory=list)  # the first rows that have an answer already
+    known: list[QuestionRow] = field(default_factory=list)  # the first rows that have an answer already
     summary: Summary = field(default_factory=Summary)
 
-    def answered(self) -> Iterator[tuple[Row, Answers]]:
+    def answered(self) -> Iterator[tuple[QuestionRow, Answers]]:
         """Each good row that is not done yet with its answers, in order."""
         total = len(self.rows) if isinstance(self.rows, list) else None
         for row, answers in self.reader.predict(self._good(), total=total, **self.options):
             if self.chances is not None:
-                self.chances[row.id] = answers.none if answers.none is not None else float(not answers)
+                self.chances[row.id] = answers.no_answer if answers.no_answer is not None else float(not answers)
             self.summary.answered += bool(answers)
             self.summary.unanswered += not answers
             yield row, answers
 
-    def _good(self) -> Iterator[Row]:
+    def _good(self) -> Iterator[QuestionRow]:
         for row in map(answerable, self.rows):
             if isinstance(row, BadRow):
                 self.summary.skipped += 1
@@ -187,14 +188,14 @@ def _write(file: IO[bytes], content: Iterator[bytes], out: Path, packed: bool, r
                 raise UserError(f"{out}: cannot be written to ({error.strerror}); {remedy}.") from None
 
 
-def answerable(row: Row | BadRow) -> Row | BadRow:
+def answerable(row: QuestionRow | BadRow) -> QuestionRow | BadRow:
     """The row, as a bad one where its question is too long to be read."""
-    if isinstance(row, Row) and len(row.question) > MAX_QUESTION and len(tokenize(row.question)) > MAX_QUESTION:
+    if isinstance(row, QuestionRow) and len(row.question) > MAX_QUESTION and len(tokenize(row.question)) > MAX_QUESTION:
         return BadRow(f"id {row.id}", f"the question has more than {MAX_QUESTION:,} words")
     return row
 
 
-def _answers_so(reader: Reader, row: Row, score: float | None) -> bool:
+def _answers_so(reader: Reader, row: QuestionRow, score: float | None) -> bool:
     """Whether this reader's best answer has the score that the file has."""
     answers = reader.ask(row.question, row.passage, always=True)
     return score is not None and bool(answers) and abs(answers[0].score - score) < 1e-3 + _SAME * abs(score)

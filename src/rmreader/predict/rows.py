@@ -9,8 +9,7 @@ from typing import Any
 from rmreader.core.errors import UserError, quoted
 from rmreader.data.squad import read_squad
 from rmreader.data.tables import Source, no_column, trees
-from rmreader.reading.answers import Row
-from rmreader.reading.reader import rows_of
+from rmreader.reading.rows import QuestionRow, rows_of
 
 _USUAL = {"id": ("id",), "question": ("question",), "passage": ("passage", "context")}
 
@@ -44,14 +43,14 @@ class BadRow:
         return f"{self.place}: {self.what}"
 
 
-def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Iterator[Row | BadRow]:
+def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Iterator[QuestionRow | BadRow]:
     """Every row of a file (``-``: of standard input), in order, the bad ones as what is wrong with them. No id comes
     twice."""
     source, columns = Source.of(path, kind), columns or Columns()
     yield from _squad(source) if source.kind == "squad" else _checked(source, columns)
 
 
-def _squad(source: Source) -> Iterator[Row | BadRow]:
+def _squad(source: Source) -> Iterator[QuestionRow | BadRow]:
     with tempfile.TemporaryDirectory() as folder:
         path = source.path
         if source.content is not None:
@@ -63,7 +62,7 @@ def _squad(source: Source) -> Iterator[Row | BadRow]:
     yield from rows_of(dataset)
 
 
-def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
+def _checked(source: Source, columns: Columns) -> Iterator[QuestionRow | BadRow]:
     """Plain rows, numbered from 1, as questions; a row without an id is known by its number, or where that is another
     row's id by what and number."""
     what = "line" if source.kind == "jsonl" else "row"
@@ -93,9 +92,11 @@ def _checked(source: Source, columns: Columns) -> Iterator[Row | BadRow]:
         yield row
 
 
-def row_of(id: str, tree: dict[str, Any], columns: Columns) -> Row:
+def row_of(id: str, tree: dict[str, Any], columns: Columns) -> QuestionRow:
     """The question that plain data hold; ``ValueError`` says what is wrong with them."""
-    return Row(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
+    question = _text(tree, columns, "question")
+    passage = _text(tree, columns, "passage")
+    return QuestionRow(id, question, passage)
 
 
 def id_of(tree: dict[str, Any], columns: Columns) -> str | None:

@@ -18,13 +18,13 @@ from rmreader.predict.rows import BadRow
 from rmreader.predict.shards import BAD, PLAN, ROWS, Asking, Plan, merged, plan_of, read_plan, what
 from rmreader.predict.workers import answer_here
 from rmreader.readers.folder import find
-from rmreader.reading.answers import Row
+from rmreader.reading.rows import QuestionRow
 
 
 def into_folder(
     folder: Path,
     data: Path,
-    rows: Iterable[Row | BadRow],
+    rows: Iterable[QuestionRow | BadRow],
     job: Asking,
     shards: int,
     *,

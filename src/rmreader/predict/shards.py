@@ -28,8 +28,9 @@ from rmreader.predict.predict import Summary, answerable
 from rmreader.predict.rows import BadRow
 from rmreader.predict.writers import pieces
 from rmreader.readers.folder import MANIFEST, SHIPPED, find, reader_names
-from rmreader.reading.answers import Answer, Answers, Row
+from rmreader.reading.answers import Answers
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 
 PLAN, ROWS, BAD = "plan.json", "rows.jsonl", "bad.jsonl"
 SHARD_ROWS = 500  # where nobody says how many shards: seconds of work, so that little is lost and all end together
@@ -74,7 +75,7 @@ class Asking:
         """Its reader, loaded once per process."""
         return _reader(self.readers, self.digest, self.threads, self.max_length)
 
-    def found(self, rows: list[Row]) -> Iterator[tuple[Row, Answers]]:
+    def found(self, rows: list[QuestionRow]) -> Iterator[tuple[QuestionRow, Answers]]:
         """Each row with its answers."""
         pairs = ((row.question, row.passage) for row in rows)
         options: dict[str, Any] = {"top": self.top, "min_confidence": self.min_confidence, "always": self.always}
@@ -82,7 +83,7 @@ class Asking:
 
     def answer(self, content: bytes) -> bytes:
         """A part: the lines of ``predict`` for these lines of ``rows.jsonl``."""
-        return b"".join(pieces("jsonl", self.found([Row(**json.loads(line)) for line in content.splitlines()])))
+        return b"".join(pieces("jsonl", self.found([QuestionRow(**json.loads(line)) for line in content.splitlines()])))
 
 
 def _digest(readers: tuple[str, ...]) -> str:
@@ -165,7 +166,7 @@ def what(data: Path, job: Asking, shards: int, **options: Any) -> dict[str, Any]
     return about | {"options": job.options() | options}
 
 
-def plan_of(folder: Path, about: dict[str, Any], rows: Iterable[Row | BadRow]) -> Plan:
+def plan_of(folder: Path, about: dict[str, Any], rows: Iterable[QuestionRow | BadRow]) -> Plan:
     """The folder's plan, made of these rows unless it is there; refused where that is a plan of something else."""
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):  # without locks several make it at once, each the same
@@ -191,7 +192,7 @@ def read_plan(folder: Path) -> Plan:
         raise UserError(f"{path}: damaged; {_REMEDY}.") from None
 
 
-def _make(folder: Path, about: dict[str, Any], rows: Iterable[Row | BadRow]) -> None:
+def _make(folder: Path, about: dict[str, Any], rows: Iterable[QuestionRow | BadRow]) -> None:
     """Read the data once, for all shards; the plan itself is written last."""
     begins, skipped = array("Q", [0]), 0
     with whole_file(folder / ROWS) as good, whole_file(folder / BAD) as bad:
@@ -248,16 +249,15 @@ def _lines(plan: Plan, summary: Summary) -> Iterator[bytes]:
         yield from lines
 
 
-def _found(line: bytes) -> tuple[Row, Answers]:
+def _found(line: bytes) -> tuple[QuestionRow, Answers]:
     """A line of a part as what it was made of."""
     tree = json.loads(line)
-    answers = Answers(Answer(**answer) for answer in tree["answers"])
-    answers.none = tree.get("no_answer")
-    answers.guess = Answer(**tree["guess"]) if "guess" in tree else None
-    return Row(tree["id"], "", ""), answers
+    return QuestionRow(tree["id"], "", ""), Answers.from_dict(tree)
 
 
-def _noted(found: Iterable[tuple[Row, Answers]], chances: dict[str, float]) -> Iterator[tuple[Row, Answers]]:
+def _noted(
+    found: Iterable[tuple[QuestionRow, Answers]], chances: dict[str, float]
+) -> Iterator[tuple[QuestionRow, Answers]]:
     for row, answers in found:
-        chances[row.id] = answers.none if answers.none is not None else float(not answers)
+        chances[row.id] = answers.no_answer if answers.no_answer is not None else float(not answers)
         yield row, answers

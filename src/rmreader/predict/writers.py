@@ -11,11 +11,12 @@ from typing import Any
 
 from rmreader.core.errors import UserError
 from rmreader.data.tables import Source, kind_named, no_column, trees
-from rmreader.reading.answers import Answer, Answers, Row, text_of
+from rmreader.reading.answers import Answer, Answers, text_of
+from rmreader.reading.rows import QuestionRow
 
-Found = Iterable[tuple[Row, Answers]]
+Found = Iterable[tuple[QuestionRow, Answers]]
 
-_FIELDS = [field.name for field in dataclasses.fields(Answer)]
+_FIELDS = ("text", "start", "end", "score", "confidence", "sentence")
 _TABLE = ["id", "rank", *_FIELDS]  # the columns of a table: a row per answer, one without a rank where there is none
 _ROW_GROUP = 10_000
 
@@ -29,8 +30,7 @@ def pieces(kind: str, found: Found) -> Iterator[bytes]:
         yield _parquet(found)
     elif kind == "jsonl":
         for row, answers in found:
-            tree: dict[str, Any] = {"id": row.id, "answers": [dataclasses.asdict(answer) for answer in answers]}
-            tree |= doubt_of(answers)
+            tree = {"id": row.id, **answers.to_dict()}
             yield f"{json.dumps(tree)}\n".encode()
     else:
         buffer = io.StringIO(newline="")
@@ -44,19 +44,14 @@ def pieces(kind: str, found: Found) -> Iterator[bytes]:
         yield buffer.getvalue().encode()
 
 
-def doubt_of(answers: Answers) -> dict[str, Any]:
-    """What a reader that can tell says of there being no answer, as plain data, and its best guess if it gives none."""
-    if answers.none is None:
-        return {}
-    guess = dataclasses.asdict(answers.guess) if not answers and answers.guess is not None else None
-    return {"no_answer": answers.none} | ({"guess": guess} if guess is not None else {})
-
-
 def table_rows(id: str, answers: Sequence[Answer]) -> list[list[object]]:
     """The rows of a table that a question has."""
-    none = [[None] * (len(_TABLE) - 1)]
-    rows = [[rank, *dataclasses.astuple(answer)] for rank, answer in enumerate(answers, start=1)]
-    return [list(map(_storable, [id, *cells])) for cells in rows or none]
+    rows: list[list[object]] = []
+    for rank, answer in enumerate(answers, start=1):
+        rows.append([id, rank, *(getattr(answer, name) for name in _FIELDS)])
+    if not rows:
+        rows.append([id] + [None] * (len(_TABLE) - 1))
+    return [[_storable(cell) for cell in row] for row in rows]
 
 
 def _storable(value: object) -> object:
@@ -69,7 +64,8 @@ def arrow_schema() -> Any:
     import pyarrow
 
     kinds = {"str": pyarrow.string(), "int": pyarrow.int64(), "float": pyarrow.float64()}
-    types = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Answer)}
+    fields = {field.name: kinds[str(field.type)] for field in dataclasses.fields(Answer)}
+    types = {name: fields[name] for name in _FIELDS}
     return pyarrow.schema({"id": pyarrow.string(), "rank": pyarrow.int64(), **types})
 
 

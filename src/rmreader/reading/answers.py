@@ -1,41 +1,19 @@
-"""What a reader is asked, and what it gives: answers, and the attention that led to them.
-
-Notebooks show them as HTML (``_repr_html_``): no script, every text escaped.
-"""
+"""What a reader gives: answers, how sure they are, and their one spelling as plain data."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from html import escape
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, TypeVar, overload
 
 from rmreader.core.console import one_line
-from rmreader.text.tokens import Tokens
-
-_COLOUR = "46, 160, 67"  # readable under black and under white letters
-
-
-@dataclass(frozen=True)
-class Row:
-    """One question to answer, as a row of a data set or a file."""
-
-    id: str
-    question: str
-    passage: str
-    references: tuple[str, ...] = ()
-    """The answers people gave."""
-    breaks: tuple[int, ...] = ()
-    """Characters of the passage that no answer reaches across, as where one of several texts in it ends."""
+from rmreader.reading.notebook import html_mark, html_text
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A stretch of the passage: ``text == passage[start:end]``."""
+    """A part of the passage: ``text == passage[start:end]``."""
 
     text: str
     start: int
@@ -48,117 +26,160 @@ class Answer:
     """The F1 to expect of this answer, calibrated on held-out articles."""
     sentence: str
     """The sentence around it."""
+    sentence_start: int
+    """Where that sentence begins, in the same characters as ``start``."""
+
+    @property
+    def around(self) -> tuple[str, str]:
+        """The rest of the sentence: before the answer, and after it."""
+        before = self.sentence[: max(0, self.start - self.sentence_start)]
+        after = self.sentence[max(0, self.end - self.sentence_start) :]
+        return before, after
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``."""
+        return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        """The answer with its confidence, and its sentence with the first such words in it marked."""
-        words = re.escape(self.text)
-        found = re.search(rf"(?<!\w){words}(?!\w)", self.sentence) or re.search(words, self.sentence)
-        begin, end = found.span() if found else (0, 0)
-        before, marked, after = self.sentence[:begin], self.sentence[begin:end], self.sentence[end:]
-        mark = f'<mark style="background: rgba({_COLOUR}, 0.35); color: inherit">{_html(marked)}</mark>'
-        sentence = f"{_html(before)}{mark}{_html(after)}"
-        return f"<strong>{_html(self.text)}</strong> <small>({self.confidence:.0%} sure)</small><br>{sentence}"
+        """The answer with its confidence, and marked in its sentence."""
+        before, after = self.around
+        sentence = f"{html_text(before)}{html_mark(self.text)}{html_text(after)}"
+        confidence = f"<small>({self.confidence:.0%} sure)</small>"
+        return f"<strong>{html_text(self.text)}</strong> {confidence}<br>{sentence}"
 
 
-class Answers(list[Answer]):
-    """The answers to one question, best first; empty where the passage does not say."""
+class AnswerLike(Protocol):
+    """An answer, alone or with its place in a document."""
 
-    none: float | None = None
-    """The chance that the passage holds no answer; None where the reader cannot tell."""
-    guess: Answer | None = None
+    @property
+    def text(self) -> str:
+        """The words of the passage."""
+
+    @property
+    def confidence(self) -> float:
+        """The F1 to expect of it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``."""
+
+
+A = TypeVar("A", bound=AnswerLike)
+
+
+@dataclass(frozen=True, eq=False)
+class RankedAnswers(Sequence[A]):
+    """Different answers to one question, best first; empty where none is given."""
+
+    answers: tuple[A, ...] = ()
+    no_answer: float | None = None
+    """The chance that there is no answer; None where the reader cannot tell."""
+    guess: A | None = None
     """The best answer, given or not; None where there was nothing to read."""
     absent: bool = False
-    """Whether the reader decides that the passage does not say; only ``always`` gives answers then."""
+    """Whether the reader decides that there is no answer; only ``always`` gives answers then."""
 
-    def given(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
-        """What ``Reader.ask`` gives with these options, of answers that took it for granted that there is one."""
-        sure = list(self[:top])
-        if self.none is not None and not always:
-            sure = [replace(answer, confidence=answer.confidence * (1 - self.none)) for answer in sure]
-        some = Answers(sure if always or not self.absent else ())
-        some.none, some.absent, some.guess = self.none, self.absent, sure[0] if sure else None
-        return some.at_least(min_confidence)
+    where: ClassVar[str] = "this passage"
+    nothing_read: ClassVar[str] = "no answer"
 
-    def at_least(self, confidence: float) -> Answers:
-        """Those that are so sure."""
-        some = Answers(answer for answer in self if answer.confidence >= confidence)
-        some.none, some.absent, some.guess = self.none, self.absent, self.guess
-        return some
+    @overload
+    def __getitem__(self, index: int) -> A: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[A, ...]: ...
+    def __getitem__(self, index: int | slice) -> A | tuple[A, ...]:
+        return self.answers[index]
 
-    def doubt(self) -> str:
-        """What to tell a person where no answer is given: why, how sure that is, and what the best guess would be."""
-        if self.none is None or self.guess is None:
-            return "no answer"
-        guess = one_line(self.guess.text)
-        if self.absent:
-            return f"not in this passage  ({self.none:.0%} sure; the best guess: {guess})"
-        return f"no answer is sure enough  (the best guess: {guess}, {self.guess.confidence:.0%} sure)"
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any list, tuple or answers that hold the same answers."""
+        if not isinstance(other, list | tuple | RankedAnswers):
+            return NotImplemented
+        return self.answers == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.answers)
+
+    @property
+    def none(self) -> float | None:
+        """The same as ``no_answer``."""
+        return self.no_answer
+
+    def at_least(self, confidence: float) -> Self:
+        """The answers that are at least this sure."""
+        answers = tuple(answer for answer in self.answers if answer.confidence >= confidence)
+        return dataclasses.replace(self, answers=answers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``: the same for the command line, HTTP, MCP and files.
+
+        ``no_answer`` is there where the reader can tell, ``guess`` where no answer is given.
+        """
+        tree: dict[str, Any] = {"answers": [answer.to_dict() for answer in self.answers]}
+        if self.no_answer is not None:
+            tree["no_answer"] = self.no_answer
+        if not self.answers and self.guess is not None:
+            tree["guess"] = self.guess.to_dict()
+        return tree
+
+    def refusal(self) -> str:
+        """Why no answer is given, for a person: how sure that is, and the best guess."""
+        if self.guess is None:
+            return self.nothing_read
+        guess = self.describe_guess(self.guess)
+        if self.absent and self.no_answer is not None:
+            return f"not in {self.where}  ({self.no_answer:.0%} sure; the best guess: {guess})"
+        sure = f"{self.guess.confidence:.0%} sure"
+        return f"no answer is sure enough  (the best guess: {guess}, {sure})"
+
+    def describe_guess(self, guess: A) -> str:
+        """The best guess on one line."""
+        return one_line(guess.text)
+
+
+class Answers(RankedAnswers[Answer]):
+    """The answers to one question, best first; empty where the passage does not say."""
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> Answers:
+        """The answers that ``to_dict`` spelled."""
+        guess = tree.get("guess")
+        return cls(
+            answers=tuple(_answer_from(answer) for answer in tree["answers"]),
+            no_answer=tree.get("no_answer"),
+            guess=None if guess is None else _answer_from(guess),
+        )
+
+    def select(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
+        """What ``Reader.ask`` gives with these options.
+
+        These answers take it for granted that there is one. Unless ``always`` is set, the chance
+        that there is none lowers each confidence.
+        """
+        answers = self.answers[:top]
+        if self.no_answer is not None and not always:
+            some = 1 - self.no_answer
+            answers = tuple(
+                dataclasses.replace(answer, confidence=answer.confidence * some)
+                for answer in answers
+            )
+        given = answers if always or not self.absent else ()
+        guess = answers[0] if answers else None
+        selected = Answers(given, self.no_answer, guess, self.absent)
+        return selected.at_least(min_confidence)
 
     def _repr_html_(self) -> str:
-        if not self:
-            return f"<p><em>{_html(self.doubt())}</em></p>"
-        return f"<ol>{''.join(f'<li>{answer._repr_html_()}</li>' for answer in self)}</ol>"
+        if not self.answers:
+            return f"<p><em>{html_text(self.refusal())}</em></p>"
+        items = "".join(f"<li>{answer._repr_html_()}</li>" for answer in self.answers)
+        return f"<ol>{items}</ol>"
+
+
+def _answer_from(tree: Mapping[str, Any]) -> Answer:
+    """An answer that ``to_dict`` spelled; older files lack the sentence's start."""
+    return Answer(**({"sentence_start": tree["start"]} | dict(tree)))
 
 
 def text_of(answers: Sequence[Answer]) -> str:
     """The best answer's text as predictions have it: empty where there is no answer."""
     return answers[0].text if answers else ""
-
-
-@dataclass(frozen=True)
-class Attention:
-    """What one round attended to; every column of the first two sums to 1, and every row of the third."""
-
-    interactive: NDArray[np.float32]
-    """[n, m]: softmax(E_:j), question words (rows) as seen by passage word j (columns)."""
-    self: NDArray[np.float32]
-    """[m, m]: softmax(B_:j), passage words (rows) as seen by passage word j."""
-    context: NDArray[np.float32]
-    """[n, m]: softmax(E_i:), passage words (columns) as seen by question word i: what reattention remembers (Eq. 4)."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The attention of every round, by token.
-
-    Of a passage longer than the reader's window, the last reading is explained: ``passage`` then holds the tokens that
-    were read again around the best answers, at their places in the whole passage.
-    """
-
-    question: Tokens
-    passage: Tokens
-    rounds: list[Attention]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, ready for ``json.dumps``."""
-        rounds = [{name: matrix.tolist() for name, matrix in vars(one).items()} for one in self.rounds]
-        return {"question": spans_of(self.question), "passage": spans_of(self.passage), "rounds": rounds}
-
-    def _repr_html_(self) -> str:
-        """The passage once per round, the last first: the stronger a word's colour, the more it attends to one word of
-        the question, which its title names."""
-        parts = []
-        for number in range(len(self.rounds), 0, -1):
-            attention = self.rounds[number - 1].interactive  # [n, m], every column sums to 1
-            words = []
-            for j, word in enumerate(self.passage.words):
-                k = int(attention[:, j].argmax())
-                share = float(attention[k, j])
-                title = f"{_html(self.question.words[k])} {share:.0%}"
-                style = f"background: rgba({_COLOUR}, {share**2:.2f})"
-                words.append(f'<span style="{style}" title="{title}">{_html(word)}</span>')
-            state = " open" if number == len(self.rounds) else ""
-            parts.append(f"<details{state}><summary>round {number}</summary>{' '.join(words)}</details>")
-        asked = _html(" ".join(self.question.words))
-        return f"<div><p><strong>{asked}</strong></p>{''.join(parts) or '<p><em>nothing to read</em></p>'}</div>"
-
-
-def spans_of(tokens: Tokens) -> list[dict[str, Any]]:
-    """Tokens as plain data: each with its place in the text."""
-    triples = zip(tokens.words, tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
-    return [{"text": text, "start": start, "end": end} for text, start, end in triples]
-
-
-def _html(text: str) -> str:
-    """A text that any page can hold: one line, without commands, and no lone surrogates."""
-    return escape(one_line(text)).encode("utf-8", "replace").decode()

@@ -1,5 +1,6 @@
-"""What makes a reader's chances mean what they say, fitted on questions it did not learn from: the temperature of its
-confidences and, where it can tell that there is no answer, scale and shift of that chance."""
+"""What makes a reader's chances mean what they say, fitted on questions it did not learn from: the
+temperature of its confidences and, where it can tell that there is no answer, scale and shift of
+that chance."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +17,16 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import why_none
 from rmreader.readers.folder import find, open_folder, update
-from rmreader.reading.answers import Row, text_of
+from rmreader.reading.answers import text_of
 from rmreader.reading.decision import Decision, fit_decision
-from rmreader.reading.reader import Reader, rows_of
-from rmreader.scoring.calibration import expected_calibration_error, fit_temperature, log_loss, reliability
+from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow, rows_of
+from rmreader.scoring.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    log_loss,
+    reliability,
+)
 from rmreader.scoring.squad import exact_match, f1
 
 ENOUGH = 100  # questions to fit a temperature on
@@ -33,14 +40,18 @@ class Calibration:
     error_before: float
     error_after: float
     questions: int
-    decision: Decision | None = None  # where the reader can tell that there is no answer, and some questions had none
+    decision: Decision | None = (
+        None  # where the reader can tell that there is no answer, and some questions had none
+    )
 
 
-def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
-    """The temperature under which the confidences of the best answers have the lowest log loss against their F1.
+def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
+    """The temperature under which the confidences of the best answers have the lowest log loss
+    against their F1.
 
-    Where the reader can tell that there is no answer, the confidence is the product of two chances, each fitted on what
-    it is about: that there is an answer, on all questions, and the F1 to expect if there is, on those with an answer.
+    Where the reader can tell that there is no answer, the confidence is the product of two chances,
+    each fitted on what it is about: that there is an answer, on all questions, and the F1 to expect
+    if there is, on those with an answer.
     """
     sure: list[Callable[[float], float]] = []
     right, odds, none = list[float](), list[float](), list[bool]()
@@ -52,7 +63,11 @@ def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
             none.append(not asked.row.references)
     if not right or all(none):
         raise UserError("calibration needs questions with answers, and there are none.")
-    decision = _decided(odds, none, right) if reader.decision is not None and any(none) else reader.decision
+    decision = (
+        _decided(odds, none, right)
+        if reader.decision is not None and any(none)
+        else reader.decision
+    )
     there = np.array([1 - decision.chance(one) if decision is not None else 1.0 for one in odds])
     answered = ~np.array(none)
 
@@ -60,33 +75,42 @@ def fit(reader: Reader, rows: Iterable[Row]) -> Calibration:
         return np.array([confidence(temperature) for confidence in sure])
 
     temperature = fit_temperature(lambda t: confidences(t)[answered], np.array(right)[answered])
-    before, after = (expected_calibration_error(there * confidences(t), right) for t in (1.0, temperature))
+    before, after = (
+        expected_calibration_error(there * confidences(t), right) for t in (1.0, temperature)
+    )
     return Calibration(temperature, before, after, len(right), decision)
 
 
 def _decided(odds: Sequence[float], none: Sequence[bool], right: Sequence[float]) -> Decision:
-    """Scale and shift by logistic regression; an answer is given where it is expected to score more than silence.
+    """Scale and shift by logistic regression; an answer is given where it is expected to score more
+    than silence.
 
-    With p the chance of none, (1 − p) · F1 ≥ p: up to p = F1 / (1 + F1), F1 the mean of the answers to questions that
-    have one. The threshold with the best score on these very questions would be no better on others, and less steady.
+    With p the chance of none, (1 − p) · F1 ≥ p: up to p = F1 / (1 + F1), F1 the mean of the answers
+    to questions that have one. The threshold with the best score on these very questions would be
+    no better on others, and less steady.
     """
     expected = float(np.array(right)[~np.array(none)].mean())
     return Decision(*fit_decision(odds, none), threshold=expected / (1 + expected))
 
 
-def calibrate(folder: Path, rows: Iterable[Row], engine: str | None = None) -> Calibration:
+def calibrate(folder: Path, rows: Iterable[QuestionRow], engine: str | None = None) -> Calibration:
     """Fit a reader's temperature and keep it in its folder."""
     if (shipped := find(folder)) != Path(folder):
-        raise UserError(f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy.")
+        raise UserError(
+            f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy."
+        )
     found = fit(Reader.load(folder, engine=engine), rows)  # type: ignore[arg-type]
     told = {"before": found.error_before, "after": found.error_after, "questions": found.questions}
-    decided = {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}
+    decided = (
+        {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}
+    )
     update(folder, temperature=found.temperature, calibration=told, **decided)
     return found
 
 
 def judge(reader: Reader, data: Path) -> dict[str, Any]:
-    """What a reader's confidences are worth on the questions of a file, before (at temperature 1) and after its own."""
+    """What a reader's confidences are worth on the questions of a file, before (at temperature 1)
+    and after its own."""
     temperatures, found = {"before": 1.0, "after": reader.temperature}, []
     for asked in reader.read(questions_of(data)):
         if asked.confidence is not None:
@@ -96,7 +120,11 @@ def judge(reader: Reader, data: Path) -> dict[str, Any]:
     if not found:
         raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
     right, exact, *confidences = np.array(found).T
-    about: dict[str, Any] = {"questions": len(right), "f1": 100 * right.mean(), "exact_match": 100 * exact.mean()}
+    about: dict[str, Any] = {
+        "questions": len(right),
+        "f1": 100 * right.mean(),
+        "exact_match": 100 * exact.mean(),
+    }
     for (stage, temperature), sure in zip(temperatures.items(), confidences, strict=True):
         about[stage] = {
             "temperature": temperature,
@@ -109,19 +137,21 @@ def judge(reader: Reader, data: Path) -> dict[str, Any]:
     return about
 
 
-def questions_of(data: Path, no_answer: bool = False) -> list[Row]:
+def questions_of(data: Path, no_answer: bool = False) -> list[QuestionRow]:
     """The answered questions of a SQuAD-format file, and with ``no_answer`` the others too."""
     dataset = read_data(data)
     rows = [row for row in rows_of(dataset) if row.references or no_answer]
     if not any(row.references for row in rows):
         why = why_none(dataset.problems)
-        raise UserError(f"{data}: it holds no question with an answer, and calibration needs them{why}.")
+        raise UserError(
+            f"{data}: it holds no question with an answer, and calibration needs them{why}."
+        )
     return rows
 
 
-def held_out(folder: Path, train: Path) -> list[Row]:
-    """The questions of its training file that a reader's recipe held out, by article; those without an answer only
-    where its network can say so."""
+def held_out(folder: Path, train: Path) -> list[QuestionRow]:
+    """The questions of its training file that a reader's recipe held out, by article; those without
+    an answer only where its network can say so."""
     from rmreader.data.encode import encode_file
     from rmreader.data.split import split, split_seed
 
@@ -129,21 +159,31 @@ def held_out(folder: Path, train: Path) -> list[Row]:
     training, origin = opened.recipe.training, opened.about.get("provenance", {})
     if (known := origin.get("trained_on_sha256")) is not None and file_sha256(train) != known:
         raise UserError(
-            f"{train}: not the file that {folder} learned from, {origin.get('trained_on')}, by its checksum; give that "
-            "one, or questions that it did not learn from as --data."
+            f"{train}: not the file that {folder} learned from, {origin.get('trained_on')}, by its "
+            "checksum; give that one, or questions that it did not learn from as --data."
         )
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
-        raise UserError(f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead.")
+        raise UserError(
+            f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead."
+        )
     rows = [row for row in rows_in(held) if row.references or opened.recipe.network.no_answer]
     if not any(row.references for row in rows):
-        raise UserError(f"{train}: the articles held out have no question with an answer, and calibration needs them.")
+        raise UserError(
+            f"{train}: the articles held out have no question with an answer, and calibration "
+            "needs them."
+        )
     return rows
 
 
-def rows_in(encoded: Encoded) -> list[Row]:
+def rows_in(encoded: Encoded) -> list[QuestionRow]:
     """The questions of encoded data."""
     return [
-        Row(str(number), encoded.question(number), encoded.passage(number), tuple(encoded.references(number)))
+        QuestionRow(
+            str(number),
+            encoded.question(number),
+            encoded.passage(number),
+            tuple(encoded.references(number)),
+        )
         for number in range(len(encoded))
     ]

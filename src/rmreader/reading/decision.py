@@ -1,4 +1,5 @@
-"""Whether there is an answer at all: the network's log-odds as a chance that means what it says, and where to stop."""
+"""Whether there is an answer at all: the network's log-odds as a chance that means what it says,
+and where to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from rmreader.readers.folder import MANIFEST, Folder
 
 @dataclass(frozen=True)
 class Decision:
-    """p(none) = σ(scale·log-odds + shift), fitted on held-out articles; above the threshold no answer is given."""
+    """p(none) = σ(scale·log-odds + shift), fitted on held-out articles; above the threshold no
+    answer is given."""
 
     scale: float = 1.0
     shift: float = 0.0
@@ -31,12 +33,17 @@ class Decision:
         if not folder.recipe.network.no_answer:
             return None
         sentence = (
-            f"{folder.path / MANIFEST}: damaged (no_answer is not a scale above 0, a shift and a threshold); "
-            "restore the folder, or fit it anew: rmreader calibrate."
+            f"{folder.path / MANIFEST}: damaged (no_answer is not a scale above 0, a shift and a "
+            "threshold); restore the folder, or fit it anew: rmreader calibrate."
         )
         with user_error_on(sentence, TypeError, ValueError, AttributeError):
-            kept = Decision(**{name: float(value) for name, value in folder.about.get("no_answer", {}).items()})
-            if not all(map(math.isfinite, (kept.scale, kept.shift, kept.threshold))) or kept.scale <= 0:
+            kept = Decision(
+                **{name: float(value) for name, value in folder.about.get("no_answer", {}).items()}
+            )
+            if (
+                not all(map(math.isfinite, (kept.scale, kept.shift, kept.threshold)))
+                or kept.scale <= 0
+            ):
                 raise ValueError
         return kept
 
@@ -49,7 +56,8 @@ class Decision:
 
 
 def fit_decision(log_odds: ArrayLike, none: ArrayLike) -> tuple[float, float]:
-    """Scale and shift with the lowest log loss: logistic regression of one variable (Platt), by Newton's steps."""
+    """Scale and shift with the lowest log loss: logistic regression of one variable (Platt), by
+    Newton's steps."""
     x, y = np.asarray(log_odds, np.float64), np.asarray(none, np.float64)
     features = np.stack([x, np.ones_like(x)], 1)
     as_it_is = np.array([1.0, 0.0])  # a little towards it, for data without overlap
@@ -62,9 +70,13 @@ def fit_decision(log_odds: ArrayLike, none: ArrayLike) -> tuple[float, float]:
     for _ in range(100):
         p = 1 / (1 + np.exp(-np.clip(features @ beta, -500, 500)))
         slope = features.T @ (p - y) + 1e-6 * (beta - as_it_is)
-        curve: NDArray[np.float64] = (features * (p * (1 - p))[:, None]).T @ features + 1e-6 * np.eye(2)
+        curve: NDArray[np.float64] = (
+            features * (p * (1 - p))[:, None]
+        ).T @ features + 1e-6 * np.eye(2)
         step = np.linalg.solve(curve, slope)
-        while np.abs(step).max() > 1e-10 and not loss(beta - step) < loss(beta):  # it may go too far
+        while np.abs(step).max() > 1e-10 and not loss(beta - step) < loss(
+            beta
+        ):  # it may go too far
             step = step / 2
         if np.abs(step).max() <= 1e-10:
             break

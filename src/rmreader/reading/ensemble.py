@@ -1,7 +1,9 @@
-"""Several readers as one: the arithmetic mean of their probabilities, of p₁ and of p₂ each, decoded as from one.
+"""Several readers as one: the arithmetic mean of their probabilities, of p₁ and of p₂ each, decoded
+as from one.
 
-The paper's ensemble is 12 readers that differ in their initial weights; how they are joined it leaves open. Members may
-have other words, other blocks, another engine: they share only the tokens they read.
+The paper's ensemble is 12 readers that differ in their initial weights; how they are joined it
+leaves open. Members may have other words, other blocks, another engine: they share only the tokens
+they read.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from rmreader.scoring.attention import log_attention
 
 
 class Ensemble(Reader):
-    """Readers that answer together; longest answer and window are the first one's, the temperature is their mean."""
+    """Readers that answer together; longest answer and window are the first one's, the temperature
+    is their mean."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         if not readers:
             raise UserError("an ensemble needs at least one reader.")
-        first, engine = readers[0], EnsembleEngine([reader.engine for reader in readers])
+        first = readers[0]
+        engine = EnsembleEngine([reader.engine for reader in readers])
         super().__init__(first.folder, engine, first.window, first.max_length)
         self.temperature = float(np.mean([reader.temperature for reader in readers]))
         self.decision = Decision.mean([reader.decision for reader in readers])
@@ -55,23 +59,31 @@ class EnsembleEngine:
     def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, in order."""
         copies = tee(pairs, len(self.members))
-        reading = [member.read_many(copy, batch_size) for member, copy in zip(self.members, copies, strict=True)]
-        return map(_join, zip(*reading, strict=True))
+        readings = []
+        for member, copy in zip(self.members, copies, strict=True):
+            readings.append(member.read_many(copy, batch_size))
+        return map(_join, zip(*readings, strict=True))
 
     def attend(self, pair: EncoderInput) -> Rounds:
-        """For every round that all members have, the logs of the mean attentions: the paper's softmax(E*)."""
-        return [
-            (_mean_attention([E for E, _ in same]), _mean_attention([B for _, B in same]))
-            for same in zip(*(member.attend(pair) for member in self.members), strict=False)
-        ]
+        """For every round that all members have, the logs of the mean attentions: the paper's
+        softmax(E*)."""
+        rounds = []
+        attentions = [member.attend(pair) for member in self.members]
+        for same_round in zip(*attentions, strict=False):
+            E = _mean_attention([E for E, _ in same_round])
+            B = _mean_attention([B for _, B in same_round])
+            rounds.append((E, B))
+        return rounds
 
 
-class Once:
-    """An engine that remembers: after its reader was asked alone, the ensemble it is in reads nothing a second time."""
+class CachedEngine:
+    """Caches logits, so that each text is read once: by a reader alone, and by the ensemble it is
+    in."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.attend = engine, engine.attend
-        self.known: dict[tuple[str, str], Logits] = {}
+        self.engine = engine
+        self.attend = engine.attend
+        self.cache: dict[tuple[str, str], Logits] = {}
 
     def read(self, pair: EncoderInput) -> Logits:
         """Read one question."""
@@ -79,36 +91,52 @@ class Once:
 
     def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, in order; only those that are new are passed on."""
-        ours, theirs = tee(((pair.question, pair.context), pair) for pair in pairs)
-        passed = set(self.known)
-        # `add` gives None, so that a pair is passed on where it is new, and marked as passed
-        new = (pair for key, pair in theirs if key not in passed and not passed.add(key))  # type: ignore[func-returns-value]
-        fresh = self.engine.read_many(new, batch_size)
-        for key, _ in ours:
-            if key not in self.known:
-                self.known[key] = next(fresh)
-            yield self.known[key]
+        all_pairs, candidates = tee(pairs)
+        fresh = self.engine.read_many(self._new(candidates), batch_size)
+        for pair in all_pairs:
+            key = pair.question, pair.context
+            if key not in self.cache:
+                self.cache[key] = next(fresh)
+            yield self.cache[key]
+
+    def _new(self, pairs: Iterable[EncoderInput]) -> Iterator[EncoderInput]:
+        """The pairs that are not cached, each once."""
+        seen = set(self.cache)
+        for pair in pairs:
+            key = pair.question, pair.context
+            if key not in seen:
+                seen.add(key)
+                yield pair
 
 
 def _join(scores: Sequence[Logits]) -> Logits:
     """The mean of the members' p₁, of their p₂, and of p(none) of those that have it."""
-    start, end = _mean([one.start for one in scores]), _mean([one.end for one in scores])
-    odds = [float(one.none[0]) - log_sum(one.start) - log_sum(one.end) for one in scores if one.none is not None]
-    if not odds:
+    start = _mean([member.start for member in scores])
+    end = _mean([member.end for member in scores])
+    log_odds = []
+    for member in scores:
+        if member.none is not None:
+            log_odds.append(float(member.none[0]) - log_sum(member.start) - log_sum(member.end))
+    if not log_odds:
         return Logits(start, end)
-    yes, no = (np.logaddexp.reduce([-np.logaddexp(0.0, sign * x) for x in odds]) for sign in (-1, 1))
-    return Logits(start, end, np.array([yes - no + log_sum(start) + log_sum(end)], np.float32))
+    log_none = np.logaddexp.reduce([-np.logaddexp(0.0, -x) for x in log_odds])
+    log_some = np.logaddexp.reduce([-np.logaddexp(0.0, x) for x in log_odds])
+    none = log_none - log_some + log_sum(start) + log_sum(end)
+    return Logits(start, end, np.array([none], np.float32))
 
 
 def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Logits of the mean of the members' distributions.
 
-    Their sum of exponentials, by which the windows of a long passage are compared, is the members' geometric mean, so
-    that an ensemble of one is its member.
+    Their sum of exponentials, by which the windows of a long passage are compared, is the members'
+    geometric mean, so that an ensemble of one is its member.
     """
     sums = [log_sum(member) for member in logits]
-    logs = np.stack([member.astype(np.float64) - total for member, total in zip(logits, sums, strict=True)])
-    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)) + np.mean(sums), np.float32)
+    logs = []
+    for member, total in zip(logits, sums, strict=True):
+        logs.append(member.astype(np.float64) - total)
+    log_mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+    return np.asarray(log_mean + np.mean(sums), np.float32)
 
 
 def _mean_attention(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -1,92 +1,85 @@
-"""One question while its passage is being read: in one go, or by portions and then what looked best once more."""
+"""One question while its passage is being read: in one go, or by portions and then what looked best
+once more."""
+
+from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
-from rmreader.reading.answers import Answer, Answers, Row
+from rmreader.reading.answers import Answer, Answers
 from rmreader.reading.decision import Decision
 from rmreader.reading.engine.engines import EncoderInput, Engine, Logits
-from rmreader.reading.spans import best_spans, different_spans, f1_to_expect, log_sum, overlaps, span_scores, with_words
+from rmreader.reading.portions import Portion, portions, room
+from rmreader.reading.rows import QuestionRow
+from rmreader.reading.spans import (
+    best_spans,
+    different_spans,
+    f1_to_expect,
+    log_sum,
+    overlaps,
+    span_scores,
+    with_words,
+)
 from rmreader.text.sentences import sentence_around
 from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
-CONTEXT = 48  # tokens that a portion shows beyond any answer it may give
 
-_APART = re.compile(r"\n\s*\n|\t")  # a blank line parts paragraphs, a tab the cells of a table; SQuAD has neither
+# A blank line parts paragraphs, a tab the cells of a table; SQuAD has neither.
+_BREAK = re.compile(r"\n\s*\n|\t")
 _STOPS = frozenset(".!?…:;,。！？")
 _CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
 
 
-@dataclass(frozen=True)
-class Portion:
-    """Reads the tokens [begin, end) and gives the answers that start in [first, last)."""
+class PendingQuestion:
+    """A question in progress; ``max_length`` of an answer and ``window``, what is read at once, are
+    in tokens.
 
-    begin: int
-    end: int
-    first: int
-    last: int
-
-
-def room(max_length: int, window: int) -> int:
-    """Tokens read at once: the window, but enough that no less than half of it is new text."""
-    return max(window, 4 * (max_length + CONTEXT))
-
-
-def portions(length: int, max_length: int, window: int) -> list[Portion]:
-    """Portions of ``length`` tokens for answers of up to ``max_length``: one where all fits into the window.
-
-    Every start belongs to exactly one portion, so no answer is given twice; the whole answer lies in that portion, with
-    ``CONTEXT`` tokens on either side unless the passage itself ends there.
-    """
-    margin, window = max_length + CONTEXT, room(max_length, window)
-    if length <= window:
-        return [Portion(0, length, 0, length)] if length else []
-    shared = 2 * margin  # by two neighbours; the later one answers from the middle of it
-    count = -(-(length - shared) // (window - shared))
-    begins = [k * (length - shared) // count for k in range(count + 1)]  # of equal portions, and one that is not there
-    cuts = [0, *(begin + margin for begin in begins[1:-1]), length]
-    return [Portion(begins[k], begins[k + 1] + shared, cuts[k], cuts[k + 1]) for k in range(count)]
-
-
-class Asked:
-    """A question and its passage; ``max_length`` of an answer and ``window``, what is read at once, are in tokens.
-
-    Scores of different portions cannot be compared: the network was only ever taught to choose within one text. So of a
-    passage in several portions, the surroundings of the spans with the highest logits, as many as one window holds, are
-    read once more, as one text. Answers, scores and confidences are those of this last reading. No answer reaches
-    across a blank line or a tab.
+    Scores of different portions cannot be compared: the network was only ever taught to choose
+    within one text. So of a passage in several portions, the surroundings of the spans with the
+    highest logits, as many as one window holds, are read once more, as one text. Answers, scores
+    and confidences are those of this last reading. No answer reaches across a blank line or a tab.
     """
 
     def __init__(
-        self, row: Row, max_length: int, window: int, temperature: float = 1.0, decision: Decision | None = None
+        self,
+        row: QuestionRow,
+        max_length: int,
+        window: int,
+        temperature: float = 1.0,
+        decision: Decision | None = None,
     ) -> None:
-        self.row, self.max_length, self.window, self.temperature = row, max_length, window, temperature
+        self.row = row
+        self.max_length = max_length
+        self.window = window
+        self.temperature = temperature
         self.decision = decision
-        self.question_tokens, self.passage_tokens = tokenize(row.question), tokenize(row.passage)
-        if len(self.question_tokens) > MAX_QUESTION:
+        self.question_tokens = tokenize(row.question)
+        self.passage_tokens = tokenize(row.passage)
+        words = len(self.question_tokens)
+        if words > MAX_QUESTION:
             raise UserError(
-                f"the question has {len(self.question_tokens):,} words; the most is {MAX_QUESTION:,}: shorten it."
+                f"the question has {words:,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
-        apart = list(_APART.finditer(row.passage))
-        self.breaks = np.sort(np.array([*row.breaks, *(match.end() for match in apart)], np.int64))
-        self._open = self._without_stop([match.start() for match in apart if match[0] != "\t"])
-        length = len(self.passage_tokens) if len(self.question_tokens) else 0
+        breaks = list(_BREAK.finditer(row.passage))
+        self.breaks = np.array([match.end() for match in breaks], np.int64)
+        blank_lines = [match.start() for match in breaks if match[0] != "\t"]
+        self._lacks_stop = self._without_stop(blank_lines)
+        length = len(self.passage_tokens) if words else 0
         self.places = np.arange(length)  # the tokens of the passage that are being read
         self.portions = portions(length, max_length, window)
         self.spans: NDArray[np.float64] | None = None  # ``span_scores`` of the last reading
-        self._read = 0
-        self._weight = 0.0  # log Z₁·Z₂, which makes scores log-probabilities
         self.log_odds: float | None = None  # that there is no answer, by the last reading
-        self._best: list[tuple[float, int, int]] = []  # of earlier readings: score, first and last token
+        self._portions_read = 0
+        self._weight = 0.0  # log Z₁·Z₂, which makes scores log-probabilities
+        self._candidates: list[tuple[float, int, int]] = []  # score, first and last token
 
     @property
     def complete(self) -> bool:
@@ -96,141 +89,202 @@ class Asked:
     @property
     def again(self) -> bool:
         """Whether all portions were read and the last reading is due."""
-        return len(self._best) > 0 and len(self.portions) == 1 and not self.complete
+        return len(self._candidates) > 0 and len(self.portions) == 1 and not self.complete
 
     def pairs(self) -> Iterator[EncoderInput]:
         """What is left to read, portion by portion."""
-        return map(self.pair, self.portions[self._read :])
+        return map(self.pair, self.portions[self._portions_read :])
 
     def pair(self, portion: Portion) -> EncoderInput:
-        """One portion to read. A paragraph without a stop, such as a heading or an item, gets one: the network knows
-        prose, and does not see where a line ends."""
+        """One portion to read.
+
+        A paragraph without a stop, such as a heading or an item, gets one: the network knows prose,
+        and does not see where a line ends.
+        """
         words = self.part(portion).words
         whole = len(words) == len(self.passage_tokens)
-        if (ends := self._open[self.places[portion.begin : portion.end]]).any():
-            words = [one for word, end in zip(words, ends, strict=True) for one in (word, ".")[: 1 + end]]
+        lacks_stop = self._lacks_stop[self.places[portion.begin : portion.end]]
+        if lacks_stop.any():
+            words = _add_stops(words, lacks_stop)
             whole = False
         passage = self.row.passage if whole else " ".join(words)
         return EncoderInput(self.row.question, passage, self.question_tokens.words, words)
 
     def own(self, portion: Portion) -> NDArray[np.int64]:
-        """Where the passage's tokens are among those of the ``pair``."""
-        ends = self._open[self.places[portion.begin : portion.end]]
-        return np.asarray(np.arange(len(ends)) + np.cumsum(ends) - ends)
+        """Where the passage's tokens are among those of the ``pair``, which may have more stops."""
+        lacks_stop = self._lacks_stop[self.places[portion.begin : portion.end]]
+        stops_before = np.asarray(np.cumsum(lacks_stop) - lacks_stop, np.int64)
+        return np.arange(len(lacks_stop)) + stops_before
 
-    def _without_stop(self, blank: list[int]) -> NDArray[np.bool_]:
-        """Which tokens end a paragraph without a stop, given where blank lines are."""
-        words, found = self.passage_tokens.words, np.zeros(len(self.passage_tokens), bool)
-        last = np.searchsorted(self.passage_tokens.ends, blank, side="right") - 1
+    def _without_stop(self, blank_lines: list[int]) -> NDArray[np.bool_]:
+        """Which tokens end a paragraph without a stop."""
+        words = self.passage_tokens.words
+        lacks_stop = np.zeros(len(words), bool)
+        last = np.searchsorted(self.passage_tokens.ends, blank_lines, side="right") - 1
         for k in last[(last >= 0) & (last < len(words) - 1)].tolist():
-            found[k] = _STOPS.isdisjoint(words[max(0, k - 1) : k + 1])  # a quotation mark may come after it
-        return found
+            ending = words[max(0, k - 1) : k + 1]  # a quotation mark may come after the stop
+            lacks_stop[k] = _STOPS.isdisjoint(ending)
+        return lacks_stop
 
     def part(self, portion: Portion) -> Tokens:
         """The tokens of one portion."""
-        tokens, here = self.passage_tokens, self.places[portion.begin : portion.end]
-        if len(here) == len(tokens):
+        tokens = self.passage_tokens
+        places = self.places[portion.begin : portion.end]
+        if len(places) == len(tokens):
             return tokens
-        return Tokens([tokens.words[k] for k in here.tolist()], tokens.starts[here], tokens.ends[here])
+        words = [tokens.words[k] for k in places.tolist()]
+        return Tokens(words, tokens.starts[places], tokens.ends[places])
 
     def add(self, logits: Logits) -> None:
         """Take in what the engine says about the next portion."""
-        portion = self.portions[self._read]
-        self._read += 1
-        kept = self.own(portion)
-        logits = Logits(logits.start[kept], logits.end[kept], logits.none)
+        portion = self.portions[self._portions_read]
+        self._portions_read += 1
+        own = self.own(portion)
+        start = logits.start[own]
+        end = logits.end[own]
         first = portion.first - portion.begin
-        own, ends = logits.start[first : portion.last - portion.begin], logits.end[first:]
-        spans = span_scores(own, ends, self.max_length)
-        if self._best or len(self.breaks):  # what is read may have gaps, and no answer has one in it
-            line, reach = self._line(self.places[portion.first : portion.end]), np.arange(spans.shape[1])
-            to = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
-            spans[line[to] - line[: len(spans), None] > reach] = -np.inf
-        weight = log_sum(logits.start) + log_sum(logits.end)
+        last = portion.last - portion.begin
+        spans = span_scores(start[first:last], end[first:], self.max_length)
+        if self._candidates or len(self.breaks):
+            self._forbid_gaps(spans, self.places[portion.first : portion.end])
+        weight = log_sum(start) + log_sum(end)
         none = None if logits.none is None else float(logits.none[0])
         if len(self.portions) == 1:
-            self.spans, self._weight = spans, weight
+            self.spans = spans
+            self._weight = weight
             self.log_odds = None if none is None else none - weight
             return
-        if none is not None:  # one softmax of all spans and "none" makes portions comparable
-            spans = spans - np.logaddexp(none, weight)
-        found = zip(*(part.tolist() for part in best_spans(spans, _CANDIDATES)), strict=True)
-        self._best += [(score, portion.first + start, portion.first + end) for start, end, score in found]
-        if self._read == len(self.portions):
+        if none is not None:
+            spans = spans - np.logaddexp(none, weight)  # makes portions comparable
+        self._add_candidates(spans, portion.first)
+        if self._portions_read == len(self.portions):
             self._choose()
 
-    def _line(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of these tokens that go up by 1 from each to the next, but by more over a gap or a break."""
-        before = np.searchsorted(self.breaks, self.passage_tokens.starts[places], side="right")
-        return np.asarray(places + self.max_length * before)
+    def _forbid_gaps(self, spans: NDArray[np.float64], places: NDArray[np.int64]) -> None:
+        """Set spans of the tokens at ``places`` to -inf that reach across a break, or across text
+        left out."""
+        breaks_before = np.searchsorted(
+            self.breaks, self.passage_tokens.starts[places], side="right"
+        )
+        # Goes up by 1 from each token to the next, but by more across a gap or a break.
+        line = places + self.max_length * breaks_before
+        reach = np.arange(spans.shape[1])
+        ends = np.minimum(np.arange(len(spans))[:, None] + reach, len(line) - 1)
+        spans[line[ends] - line[: len(spans), None] > reach] = -np.inf
+
+    def _add_candidates(self, spans: NDArray[np.float64], offset: int) -> None:
+        """Remember the best spans of a portion, whose first token is the passage's token
+        ``offset``."""
+        starts, ends, scores = best_spans(spans, _CANDIDATES)
+        for start, end, score in zip(starts.tolist(), ends.tolist(), scores.tolist(), strict=True):
+            self._candidates.append((score, offset + start, offset + end))
 
     def _choose(self) -> None:
         """Read again what is around the best spans, until one window is full."""
-        left, chosen = room(self.max_length, self.window), np.zeros(len(self.places), bool)
-        for _, start, end in sorted(self._best, key=lambda one: (-one[0], one[1:])):
+        left = room(self.max_length, self.window)
+        chosen = np.zeros(len(self.places), bool)
+        for _, start, end in sorted(self._candidates, key=lambda span: (-span[0], span[1:])):
             around = chosen[max(0, start - _AROUND) : end + 1 + _AROUND]
             left -= len(around) - int(around.sum())
             if left < 0:
                 break
             around[:] = True
-        self.places, self._read = np.flatnonzero(chosen), 0
+        self.places = np.flatnonzero(chosen)
         self.portions = [Portion(0, len(self.places), 0, len(self.places))]
+        self._portions_read = 0
 
     def answers(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
         """The best answers, best first, none surer than the one before it.
 
-        None is given where the reader decides that there is none. That is a truth that an answer may miss, so the
-        chance of it takes away from every confidence. With ``always`` it is taken for granted that there is an answer.
+        None is given where the reader decides that there is none. That is a truth that an answer
+        may miss, so the chance of it takes away from every confidence. With ``always`` it is taken
+        for granted that there is an answer.
         """
-        answers = Answers()
         if self.spans is None:
-            return answers
+            return Answers()
+        no_answer = None
+        absent = False
         if self.decision is not None and self.log_odds is not None:
-            answers.none = self.decision.chance(self.log_odds)
-            answers.absent = answers.none > self.decision.threshold
-        passage, tokens, confidence = self.row.passage, self.passage_tokens, 1.0
-        best = different_spans(with_words(self.spans, self._words) if top > 1 else self.spans, top)
-        for start, end, score in zip(*(part.tolist() for part in best), strict=True):
-            confidence = min(confidence, self._sure(self.spans, start, end)(self.temperature))
-            begin, stop = int(tokens.starts[self.places[start]]), int(tokens.ends[self.places[end]])
-            sentence = slice(*sentence_around(passage, begin, stop))
-            answers.append(
-                Answer(passage[begin:stop], begin, stop, score - self._weight, confidence, passage[sentence])
-            )
-        return answers.given(top, min_confidence, always)
+            no_answer = self.decision.chance(self.log_odds)
+            absent = no_answer > self.decision.threshold
+        answers = tuple(self._best_answers(self.spans, top))
+        return Answers(answers, no_answer, absent=absent).select(top, min_confidence, always)
+
+    def _best_answers(self, spans: NDArray[np.float64], top: int) -> Iterator[Answer]:
+        """The best answers, were there any."""
+        shown = with_words(spans, self._words) if top > 1 else spans
+        starts, ends, scores = different_spans(shown, top)
+        confidence = 1.0
+        for start, end, score in zip(starts.tolist(), ends.tolist(), scores.tolist(), strict=True):
+            confidence = min(confidence, self._confidence_of(spans, start, end)(self.temperature))
+            yield self._answer(start, end, score - self._weight, confidence)
+
+    def _answer(self, first: int, last: int, score: float, confidence: float) -> Answer:
+        """The answer from one token that was read to another."""
+        passage = self.row.passage
+        start = int(self.passage_tokens.starts[self.places[first]])
+        end = int(self.passage_tokens.ends[self.places[last]])
+        sentence_start, sentence_end = sentence_around(passage, start, end)
+        return Answer(
+            text=passage[start:end],
+            start=start,
+            end=end,
+            score=score,
+            confidence=confidence,
+            sentence=passage[sentence_start:sentence_end],
+            sentence_start=sentence_start,
+        )
 
     @property
     def confidence(self) -> Callable[[float], float] | None:
-        """The best span's confidence, were there an answer, as a function of the temperature; None where there was
-        nothing to read."""
+        """The best span's confidence, were there an answer, as a function of the temperature.
+
+        None where there was nothing to read.
+        """
         if self.spans is None:
             return None
         (start,), (end,), _ = best_spans(self.spans, 1)
-        return self._sure(self.spans, int(start), int(end))
+        return self._confidence_of(self.spans, int(start), int(end))
 
-    def _sure(self, spans: NDArray[np.float64], start: int, end: int) -> Callable[[float], float]:
+    def _confidence_of(
+        self, spans: NDArray[np.float64], start: int, end: int
+    ) -> Callable[[float], float]:
         return partial(f1_to_expect, spans, overlaps(self._words, spans.shape, start, end))
 
     @property
     def _words(self) -> list[str]:
+        """The words of the last reading."""
         return [self.passage_tokens.words[place] for place in self.places]
 
 
-def read_all(engine: Engine, questions: Iterable[Asked], batch_size: int) -> Iterator[Asked]:
-    """Read every question, several at a time, and give them back in order when they are complete."""
-    waiting: deque[Asked] = deque()
+def _add_stops(words: Sequence[str], lacks_stop: NDArray[np.bool_]) -> list[str]:
+    """The words, with a stop after those that lack one."""
+    longer = []
+    for word, lacks in zip(words, lacks_stop.tolist(), strict=True):
+        longer.append(word)
+        if lacks:
+            longer.append(".")
+    return longer
 
-    def flow() -> Iterator[EncoderInput]:
-        for asked in questions:
-            waiting.append(asked)
-            yield from asked.pairs()
 
-    for logits in engine.read_many(flow(), batch_size):
+def read_all(
+    engine: Engine, questions: Iterable[PendingQuestion], batch_size: int
+) -> Iterator[PendingQuestion]:
+    """Read every question, several at a time; each is given back, in order, when complete."""
+    waiting: deque[PendingQuestion] = deque()
+
+    def pairs() -> Iterator[EncoderInput]:
+        for question in questions:
+            waiting.append(question)
+            yield from question.pairs()
+
+    for logits in engine.read_many(pairs(), batch_size):
         while waiting[0].complete:  # nothing to read in it
             yield waiting.popleft()
-        waiting[0].add(logits)
-        if waiting[0].again:
-            waiting[0].add(engine.read(waiting[0].pair(waiting[0].portions[0])))
-        if waiting[0].complete:
+        question = waiting[0]
+        question.add(logits)
+        if question.again:
+            question.add(engine.read(question.pair(question.portions[0])))
+        if question.complete:
             yield waiting.popleft()
     yield from waiting

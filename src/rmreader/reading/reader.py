@@ -1,7 +1,9 @@
-"""The Reader: a question and a passage of any length in, answers with places, confidence and sentence out."""
+"""The Reader: a question and a passage of any length in, answers with places, confidence and
+sentence out."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -14,13 +16,16 @@ from rmreader.core.console import progress
 from rmreader.core.errors import UserError
 from rmreader.data.squad import Dataset
 from rmreader.readers.folder import SHIPPED, Folder, open_folder, reader_names
-from rmreader.reading.answers import Answers, Attention, Explanation, Row
+from rmreader.reading.answers import Answers
 from rmreader.reading.decision import Decision
 from rmreader.reading.engine.engines import Engine, make_engine
-from rmreader.reading.question import Asked, read_all
+from rmreader.reading.explanation import Attention, Explanation
+from rmreader.reading.question import PendingQuestion, read_all
+from rmreader.reading.rows import QuestionRow, row_of_pair, rows_of
 from rmreader.scoring.attention import attention
 
-MOST_LENGTH = 500  # tokens in an answer: the smallest window is four times as long, and its cost grows with the square
+# Tokens in an answer: the smallest window is four times as long; its cost grows with the square.
+MOST_LENGTH = 500
 
 
 class Reader:
@@ -35,9 +40,14 @@ class Reader:
     """What loads it again, in another process too: names and options."""
 
     def __init__(
-        self, folder: Folder, engine: Engine, window: int | None = None, max_length: int | None = None
+        self,
+        folder: Folder,
+        engine: Engine,
+        window: int | None = None,
+        max_length: int | None = None,
     ) -> None:
-        self.folder, self.engine = folder, engine
+        self.folder = folder
+        self.engine = engine
         self.window = window or folder.recipe.training.max_context
         self.max_length = max_length or folder.recipe.decoding.max_length
         self.temperature = folder.temperature
@@ -54,11 +64,13 @@ class Reader:
         window: int | None = None,
         max_length: int | None = None,
     ) -> Reader:
-        """Load a shipped reader by name, or any by its folder; several with commas between them as an ensemble.
+        """Load a shipped reader by name, or any by its folder; several with commas between them as
+        an ensemble.
 
-        Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the processors there are,
-        ``window`` (passages of more tokens are read in overlapping portions) what it was trained on at most
-        (``training.max_context``), and ``max_length``, of an answer in tokens, its recipe's (``decoding.max_length``).
+        Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the
+        processors there are, ``window`` (passages of more tokens are read in overlapping portions)
+        what it was trained on at most (``training.max_context``), and ``max_length``, of an answer
+        in tokens, its recipe's (``decoding.max_length``).
         """
         names = reader_names(name_or_path)
         _one_of("engine", engine, ("onnx", "torch"))
@@ -66,8 +78,13 @@ class Reader:
         _at_least_one(threads=threads, window=window, max_length=max_length)
         if max_length is not None and max_length > MOST_LENGTH:
             raise UserError(f"max_length is at most {MOST_LENGTH} tokens, not {max_length:,}.")
-        options: dict[str, Any] = {"engine": engine, "precision": precision, "threads": threads}
-        options |= {"window": window, "max_length": max_length}
+        options: dict[str, Any] = {
+            "engine": engine,
+            "precision": precision,
+            "threads": threads,
+            "window": window,
+            "max_length": max_length,
+        }
         if len(names) > 1:
             from rmreader.reading.ensemble import Ensemble
 
@@ -80,11 +97,14 @@ class Reader:
         return reader
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as the name or folder it was loaded from, with the options: its weights never travel."""
+        """Pickled as the name or folder it was loaded from, with the options: its weights never
+        travel."""
         if self.loaded is None:
             raise TypeError("only a reader that Reader.load or Ensemble.of gave can be pickled.")
-        what, options = self.loaded
-        return partial(self.load if isinstance(what, str | Path) else self.of, what, **options), ()  # type: ignore[attr-defined]
+        source, options = self.loaded
+        one = isinstance(source, str | Path)
+        load = self.load if one else self.of  # type: ignore[attr-defined]
+        return partial(load, source, **options), ()
 
     def ask(
         self,
@@ -96,17 +116,25 @@ class Reader:
         always: bool = False,
         breaks: Sequence[int] = (),
     ) -> Answers:
-        """The ``top`` best answers, best first; those less sure than ``min_confidence`` are left out.
+        """The ``top`` best answers, best first; those less sure than ``min_confidence`` are left
+        out.
 
-        They are different answers, none part of another, as long as the passage has so many. An empty list says that
-        there is no answer: the passage does not say, by the reader's own decision (``always`` switches it off and takes
-        an answer for granted), or none is sure enough, or there is no word to read. ``none`` of the list is the chance
-        of the first, ``guess`` the best answer all the same. No answer reaches across a blank line, a tab, or
-        one of ``breaks``, characters of the passage, as where one of several texts in it ends.
+        They are different answers, none part of another, as long as the passage has so many. An
+        empty sequence says that there is no answer: the passage does not say, by the reader's own
+        decision (``always`` switches it off and takes an answer for granted), or none is sure
+        enough, or there is no word to read. Its ``no_answer`` is the chance of the first, its
+        ``guess`` the best answer all the same. No answer reaches across a blank line or a tab;
+        ``breaks`` has no effect any more.
         """
         _check(top, min_confidence)
-        asked = self._read(self._asked(Row("", question, passage, breaks=tuple(breaks))))
-        return asked.answers(top, min_confidence, always)
+        if len(breaks):
+            warnings.warn(
+                "breaks has no effect: put a blank line between texts.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        row = QuestionRow("", question, passage)
+        return self._read(self._question(row)).answers(top, min_confidence, always)
 
     def ask_many(
         self,
@@ -117,98 +145,92 @@ class Reader:
         always: bool = False,
         batch_size: int = 32,
     ) -> Iterator[Answers]:
-        """``ask`` for each (question, passage), in order, several at a time; reads only a little ahead of its pairs.
+        """``ask`` for each (question, passage), in order, several at a time; reads only a little
+        ahead of its pairs.
 
         A pair may be a mapping too, with the keys ``question`` and ``passage`` or ``context``.
         """
         _check(top, min_confidence, batch_size)
-        questions = (self._asked(_row(pair)) for pair in pairs)
-        return (asked.answers(top, min_confidence, always) for asked in read_all(self.engine, questions, batch_size))
+        questions = (self._question(row_of_pair(pair)) for pair in pairs)
+        read = read_all(self.engine, questions, batch_size)
+        return (question.answers(top, min_confidence, always) for question in read)
 
     def ask_in_parts(
         self, question: str, passage: str, *, top: int = 1, always: bool = False, portions: int = 8
     ) -> Iterator[Answers | None]:
-        """``ask``, so many portions at a time: None after each part but the last, so that it can be left in between."""
-        asked = self._asked(Row("", question, passage))
-        while not asked.complete:
-            for scores in self.engine.read_many(islice(asked.pairs(), portions), portions):
-                asked.add(scores)
-            if not asked.complete:
+        """``ask``, so many portions at a time: None after each part but the last, so that it can be
+        left in between."""
+        reading = self._question(QuestionRow("", question, passage))
+        while not reading.complete:
+            pairs = islice(reading.pairs(), portions)
+            for logits in self.engine.read_many(pairs, portions):
+                reading.add(logits)
+            if not reading.complete:
                 yield None
-        yield asked.answers(top, always=always)
+        yield reading.answers(top, always=always)
 
     def predict(
         self,
-        dataset: Dataset | Iterable[Row],
+        dataset: Dataset | Iterable[QuestionRow],
         *,
         top: int = 1,
         min_confidence: float = 0.0,
         always: bool = False,
         batch_size: int = 32,
         total: int | None = None,
-    ) -> Iterator[tuple[Row, Answers]]:
-        """Every question of a data set with its answers, in order, as ``ask`` gives them; ``total`` as in ``read``."""
+    ) -> Iterator[tuple[QuestionRow, Answers]]:
+        """Every question of a data set with its answers, in order, as ``ask`` gives them; ``total``
+        as in ``read``."""
         _check(top, min_confidence, batch_size)
-        found = self.read(dataset, batch_size, total)
-        return ((asked.row, asked.answers(top, min_confidence, always)) for asked in found)
+        read = self.read(dataset, batch_size, total)
+        return ((question.row, question.answers(top, min_confidence, always)) for question in read)
 
-    def read(self, dataset: Dataset | Iterable[Row], batch_size: int = 32, total: int | None = None) -> Iterator[Asked]:
+    def read(
+        self,
+        dataset: Dataset | Iterable[QuestionRow],
+        batch_size: int = 32,
+        total: int | None = None,
+    ) -> Iterator[PendingQuestion]:
         """Every question of a data set with all that is known once it was read, in order.
 
-        A terminal shows how far it is; ``total`` says of how many where the data set itself does not.
+        A terminal shows how far it is; ``total`` says of how many where the data set itself does
+        not.
         """
         rows = rows_of(dataset) if isinstance(dataset, Dataset) else dataset
         total = len(rows) if isinstance(rows, list) else total
         with progress("reading", total=total, unit="questions") as advance:
-            for asked in read_all(self.engine, map(self._asked, rows), batch_size):
+            for question in read_all(self.engine, map(self._question, rows), batch_size):
                 advance(1)
-                yield asked
+                yield question
 
     def explain(self, question: str, passage: str) -> Explanation:
         """E and B of every round as the attentions they give, by token."""
-        asked = self._asked(Row("", question, passage))
-        if len(asked.portions) > 1:
-            self._read(asked)
-        if not asked.portions:
-            return Explanation(asked.question_tokens, asked.passage_tokens, [])
-        last = asked.portions[0]
-        own = asked.own(last)
-        logits = ((E[:, own], B[np.ix_(own, own)]) for E, B in self.engine.attend(asked.pair(last)))
-        rounds = [
-            Attention(*(np.asarray(one, np.float32) for one in (attention(E), attention(B), attention(E, 1))))
-            for E, B in logits
-        ]
-        return Explanation(asked.question_tokens, asked.part(last), rounds)
+        reading = self._question(QuestionRow("", question, passage))
+        if len(reading.portions) > 1:
+            self._read(reading)
+        if not reading.portions:
+            return Explanation(reading.question_tokens, reading.passage_tokens, [])
+        last = reading.portions[0]
+        own = reading.own(last)
+        rounds = []
+        for E, B in self.engine.attend(reading.pair(last)):
+            E = E[:, own]
+            B = B[np.ix_(own, own)]
+            rounds.append(
+                Attention(
+                    interactive=np.asarray(attention(E), np.float32),
+                    self=np.asarray(attention(B), np.float32),
+                    context=np.asarray(attention(E, 1), np.float32),
+                )
+            )
+        return Explanation(reading.question_tokens, reading.part(last), rounds)
 
-    def _asked(self, row: Row) -> Asked:
-        return Asked(row, self.max_length, self.window, self.temperature, self.decision)
+    def _question(self, row: QuestionRow) -> PendingQuestion:
+        return PendingQuestion(row, self.max_length, self.window, self.temperature, self.decision)
 
-    def _read(self, asked: Asked) -> Asked:
+    def _read(self, question: PendingQuestion) -> PendingQuestion:
         """Read one question: alone as fast as can be, its portions side by side."""
-        return next(read_all(self.engine, [asked], 32))
-
-
-def rows_of(dataset: Dataset) -> list[Row]:
-    """Every question of a data set; an impossible one has no references."""
-    return [
-        Row(q.id, q.text, paragraph.context, () if q.impossible else tuple(answer.text for answer in q.answers))
-        for paragraph, q in dataset.questions()
-    ]
-
-
-def _row(pair: Any) -> Row:
-    """A question to answer out of what ``ask_many`` was given."""
-    if isinstance(pair, Mapping):
-        pair = pair.get("question"), pair.get("passage", pair.get("context"))
-    elif isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        pair = None, None
-    question, passage = pair
-    if not isinstance(question, str) or not isinstance(passage, str):
-        raise UserError(
-            "a question for ask_many is (question, passage), or a mapping with 'question' and 'passage' or 'context', "
-            "each of them text."
-        )
-    return Row("", question, passage)
+        return next(read_all(self.engine, [question], 32))
 
 
 def _check(top: int, min_confidence: float, batch_size: int = 1) -> None:

@@ -1,6 +1,5 @@
 """The HTTP API: what is at which address."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -10,7 +9,6 @@ from typing import Any
 
 from rmreader.core.errors import UserError
 from rmreader.documents.shelf import Shelf
-from rmreader.predict.writers import doubt_of
 from rmreader.reading.answers import Answers
 from rmreader.reading.reader import Reader
 from rmreader.server import schemas
@@ -127,5 +125,6 @@ def page(settings: Settings, about: dict[str, Any]) -> dict[str, Route]:
 def answered(answers: Answers, ask: schemas.Ask) -> dict[str, Any]:
     """The response to one question."""
     given = answers.at_least(ask.min_confidence)
-    spelled = [dataclasses.asdict(answer) for answer in given]
-    return {"answer": spelled[0] if spelled else None, "answers": spelled, **doubt_of(given)}
+    tree = given.to_dict()
+    best = tree["answers"][0] if tree["answers"] else None
+    return {"answer": best, **tree}

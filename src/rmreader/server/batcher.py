@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from rmreader.reading.answers import Answers, Explanation
+from rmreader.reading.answers import Answers
+from rmreader.reading.explanation import Explanation
 from rmreader.reading.reader import Reader
 from rmreader.server.cost import weigh, weigh_attention, window_cost
 from rmreader.server.schemas import Refused
@@ -334,7 +335,7 @@ def read(reader: Reader, jobs: deque[ReadingJob], batch: int, more: Callable[[in
 
     for answers in reader.ask_many(pairs(), top=top, always=True, batch_size=batch):
         yield from skipped()
-        yield answers.given(jobs[0].top, always=jobs[0].always)
+        yield answers.select(jobs[0].top, always=jobs[0].always)
     yield from skipped()
 
 

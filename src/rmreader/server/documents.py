@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from rmreader.core.errors import UserError
+from rmreader.documents.citations import Citations
 from rmreader.documents.places import BETWEEN
-from rmreader.documents.rank import Citation, choose
+from rmreader.documents.rank import choose
 from rmreader.documents.shelf import JOINED, READ, Shelf, cite, side_by_side
 from rmreader.server import schemas
 from rmreader.server.batcher import CLIENT, Batcher
@@ -46,13 +47,7 @@ class Documents:
         else:
             read = await self._batcher.ask([(ask.question, passage.text, ask.top, True) for passage in passages])
             cited = choose(passages, read, ask.top, ask.min_confidence, ask.always)
-        answers = [spelled(one) for one in cited]
-        tree: dict[str, Any] = {"answer": answers[0] if answers else None, "answers": answers}
-        if cited.none is not None:
-            tree["no_answer"] = cited.none
-        if not answers and cited.guess is not None:
-            tree["guess"] = spelled(cited.guess)
-        return reply(tree)
+        return reply(public(cited))
 
     async def place(self, ask: schemas.AskPlace) -> Response:
         """The text of a document around one of its passages, which is ``text[start:end]``."""
@@ -75,9 +70,11 @@ class Documents:
                 raise RuntimeError("the index cannot be used") from error
 
 
-def spelled(one: Citation) -> dict[str, Any]:
-    """An answer with its place in the document's original and in the passage; where on the disk that is stays here."""
-    tree: dict[str, Any] = {"text": one.text, "score": one.answer.score, "confidence": one.confidence}
-    tree |= {"sentence": one.sentence, "document": one.file, "page": one.passage.stretch.page}
-    tree |= {"heading": one.passage.stretch.heading, "start": one.start, "end": one.end, "offsets": one.passage.offsets}
-    return tree | {"passage": {"id": one.passage.id, "start": one.answer.start, "end": one.answer.end}}
+def public(citations: Citations) -> dict[str, Any]:
+    """Answers with their places; where the documents are on the disk stays here."""
+    tree = citations.to_dict()
+    guesses = [tree["guess"]] if "guess" in tree else []
+    for answer in [*tree["answers"], *guesses]:
+        del answer["root"]
+    best = tree["answers"][0] if tree["answers"] else None
+    return {"answer": best, **tree}

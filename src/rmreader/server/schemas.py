@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError, model_validator
 from pydantic_core import from_json
 
-from rmreader.reading.answers import Explanation, spans_of
+from rmreader.reading.explanation import Explanation, spans_of
 
 Text = Annotated[StrictStr, Field(min_length=1)]
 Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]

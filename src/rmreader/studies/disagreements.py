@@ -14,7 +14,8 @@ from rmreader.studies.readers import load
 from rmreader.studies.report import WORDS, Report
 
 MOST = 50  # cases of each kind on a page, the largest differences first
-NOTHING = Answer("", 0, 0, 0.0, 0.0, "")
+# Where a reader gives none.
+NOTHING = Answer("", 0, 0, 0.0, 0.0, "", 0)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from rmreader.core.errors import UserError
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
-from rmreader.reading.ensemble import Ensemble, Once
+from rmreader.reading.ensemble import CachedEngine, Ensemble
 from rmreader.reading.evaluate import best_answers
 from rmreader.reading.reader import Reader
 
@@ -36,7 +36,7 @@ def everyone(models: Sequence[str], device: str | None = None) -> dict[str, Read
         raise UserError("a reader is given twice; name each once.")
     readers = [load(model, device) for model in models]
     for reader in readers:
-        reader.engine = Once(reader.engine)
+        reader.engine = CachedEngine(reader.engine)
     names = ["./ensemble" if model == "ensemble" else str(model) for model in models]  # that row is all of them
     return dict(zip(names, readers, strict=True)) | ({"ensemble": Ensemble(readers)} if len(readers) > 1 else {})
 

@@ -20,9 +20,10 @@ from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import report_problems
 from rmreader.readers.folder import find, open_folder
-from rmreader.reading.answers import Row, text_of
+from rmreader.reading.answers import text_of
 from rmreader.reading.calibrate import rows_in
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.training.trainer import train
 
@@ -86,7 +87,8 @@ def tune(
     sets = {"held-out examples": [row for row in rows_in(held) if row.references]} if held is not None else {}
     if test is not None and others is not None:
         sets[test.name] = [
-            Row(q.id, q.text, passage, tuple(answer.text for answer in q.answers)) for _, passage, q in others.rows
+            QuestionRow(q.id, q.text, passage, tuple(answer.text for answer in q.answers))
+            for _, passage, q in others.rows
         ]
     readers = Reader.load(reader), Reader.load(result.best)
     changes = [_compare(name, rows, readers) for name, rows in sets.items()]
@@ -132,7 +134,7 @@ def _name(reader: str | Path) -> str:
     return str(path.resolve()) if path == Path(reader) else str(reader)
 
 
-def _compare(name: str, rows: Sequence[Row], readers: tuple[Reader, Reader]) -> Change:
+def _compare(name: str, rows: Sequence[QuestionRow], readers: tuple[Reader, Reader]) -> Change:
     scores = []
     for reader in readers:
         pairs = [(text_of(answers), row.references) for row, answers in reader.predict(rows)]

@@ -1,0 +1,152 @@
+"""Answers with their places in documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rmreader.core.console import one_line
+from rmreader.documents.index import Passage
+from rmreader.documents.passages import Passages
+from rmreader.reading.answers import Answer, Answers, RankedAnswers
+
+
+@dataclass(frozen=True)
+class LocatedAnswer:
+    """An answer out of files that were read as one text."""
+
+    answer: Answer
+    """With its places in that text."""
+    original: Answer
+    """With its places in its own file."""
+    file: str
+    """Empty where there is one text only."""
+    page: int | None
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return self.answer.text
+
+    @property
+    def confidence(self) -> float:
+        """The F1 to expect of it."""
+        return self.answer.confidence
+
+    @property
+    def place(self) -> str:
+        """File and page, for a person."""
+        page = f"page {self.page}" if self.page else ""
+        return ", ".join(part for part in (self.file, page) if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``."""
+        tree = self.original.to_dict()
+        if self.file:
+            tree["file"] = self.file
+        if self.page:
+            tree["page"] = self.page
+        return tree
+
+
+class LocatedAnswers(RankedAnswers[LocatedAnswer]):
+    """The answers to one question, each with its place in its file."""
+
+
+def locate_answers(passages: Passages, answers: Answers) -> LocatedAnswers:
+    """The answers that a reader found in ``passages.text``, with their places in the files."""
+
+    def locate(answer: Answer) -> LocatedAnswer:
+        file, original = passages.locate(answer)
+        return LocatedAnswer(answer, original, file, passages.page(answer))
+
+    return LocatedAnswers(
+        answers=tuple(locate(answer) for answer in answers),
+        no_answer=answers.no_answer,
+        guess=None if answers.guess is None else locate(answers.guess),
+        absent=answers.absent,
+    )
+
+
+@dataclass(frozen=True)
+class Citation:
+    """An answer and where it is: characters ``start`` to ``end`` of the file's original, as
+    ``offsets`` counts them."""
+
+    answer: Answer
+    """With its places in the passage, and the confidence among all passages."""
+    passage: Passage
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, answer: Answer, passage: Passage) -> Citation:
+        """An answer that a reader found in a passage of an index."""
+        start, end = passage.stretch.span(answer.start, answer.end)
+        return cls(answer, passage, start, end)
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return self.answer.text
+
+    @property
+    def confidence(self) -> float:
+        """The F1 to expect of it, that it may be in none of the documents counted in."""
+        return self.answer.confidence
+
+    @property
+    def sentence(self) -> str:
+        """The sentence around it."""
+        return self.answer.sentence
+
+    @property
+    def file(self) -> str:
+        """The path of the document in the folder that was indexed."""
+        return self.passage.file
+
+    @property
+    def place(self) -> str:
+        """File, page and heading, for a person."""
+        page = f"page {self.passage.stretch.page}" if self.passage.stretch.page else ""
+        return ", ".join(part for part in (self.file, page, self.passage.stretch.heading) if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``.
+
+        ``start`` and ``end`` are in the document's original, those of ``passage`` in the passage's
+        text. ``root`` is the folder that was indexed; ``document`` is the same as ``file``.
+        """
+        stretch = self.passage.stretch
+        return {
+            "text": self.text,
+            "score": self.answer.score,
+            "confidence": self.confidence,
+            "sentence": self.sentence,
+            "root": self.passage.root,
+            "file": self.file,
+            "document": self.file,
+            "page": stretch.page,
+            "heading": stretch.heading,
+            "start": self.start,
+            "end": self.end,
+            "offsets": self.passage.offsets,
+            "passage": {
+                "id": self.passage.id,
+                "text": self.passage.text,
+                "start": self.answer.start,
+                "end": self.answer.end,
+                "sentence_start": self.answer.sentence_start,
+            },
+        }
+
+
+class Citations(RankedAnswers[Citation]):
+    """Different answers to one question, best first; empty where the documents do not say."""
+
+    where: ClassVar[str] = "these documents"
+    nothing_read: ClassVar[str] = "not in these documents  (no passage has a word of the question)"
+
+    def describe_guess(self, guess: Citation) -> str:
+        """The best guess and its file, on one line."""
+        return f"{one_line(guess.text)}, in {one_line(guess.file)}"
