@@ -130,6 +130,20 @@ def test_a_name_that_is_no_unicode_is_refused(docs: Path, tmp_path: Path) -> Non
     assert "rename it" in done.refused[0]
 
 
+def test_a_folder_whose_name_is_no_unicode_is_one_sentence(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    Path(os.fsdecode(folder), "a.txt").write_text("Ada wrote it.")
+    index = SqliteIndex(tmp_path / "i")
+    with pytest.raises(UserError, match=r"caf.*: a name in this path is not UTF-8; rename that folder"):
+        add(index, [Path(os.fsdecode(folder))])
+    done = add(index, [tmp_path])  # as a part of a folder it is left out by name
+    assert any("rename it" in sentence for sentence in done.refused)
+
+
 @pytest.mark.parametrize("damage", ["text", "cut", "trigger", "other", "noise"])
 def test_a_file_that_is_no_index_is_one_sentence(docs: Path, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "i"

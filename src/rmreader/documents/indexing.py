@@ -72,6 +72,8 @@ def add(index: Index, folders: Sequence[Path], *, workers: int | None = None, ap
 def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
     """The root of a folder or file, and the paths in it; links are not followed, what is hidden is left alone."""
     place = Path(os.path.realpath(folder))
+    if not _is_unicode(str(place)):
+        raise UserError(f"{str(place)!a}: a name in this path is not UTF-8; rename that folder or file.")
     if place.is_file():
         return place.parent.as_posix(), [place.name]
     if not place.is_dir():

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from rmreader.core.errors import UserError
-from rmreader.documents.citations import Citation, Citations
+from rmreader.documents.candidates import Candidates
+from rmreader.documents.citations import Citations
 from rmreader.documents.index import Index, Passage
 from rmreader.documents.indexing import Added, add
-from rmreader.documents.passages import Passages
-from rmreader.documents.rank import choose
 from rmreader.documents.sqlite_index import SqliteIndex
-from rmreader.reading.answers import Answer
 from rmreader.reading.explanation import Explanation
 from rmreader.reading.reader import Reader
 
 READ = 10  # passages of a search that are read
-JOINED = 5  # of them, where they are read as one text
 _COPIES = 3  # of a document that a search can leave out and still find enough
 
 
@@ -32,7 +28,9 @@ class Shelf:
     """
 
     def __init__(self, index: Index, reader: str | Path | Reader = "small", place: str | Path = "") -> None:
-        self.index, self.place, self._reader = index, place, reader
+        self.index = index
+        self.place = place
+        self._reader = reader
 
     @classmethod
     def open(cls, place: str | PathLike[str], reader: str | Path | Reader = "small") -> Shelf:
@@ -76,35 +74,12 @@ class Shelf:
             raise UserError("top and read are at least 1.")
         if not 0 <= min_confidence <= 1:
             raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
-        passages = self.search(question, read)
-        if self.reader.decision is None:
-            return self._joined(question, passages[:JOINED], top, min_confidence)
-        pairs = [(question, passage.text) for passage in passages]
-        return choose(passages, list(self.reader.ask_many(pairs, top=top, always=True)), top, min_confidence, always)
-
-    def _joined(self, question: str, passages: list[Passage], top: int, min_confidence: float) -> Citations:
-        """The answers of a reader that cannot tell whether a passage has one: to compare passages, it reads them as
-        one text."""
-        texts = side_by_side(passages)
-        found = self.reader.ask(question, texts.text, top=top)
-        return cite(passages, texts, found, min_confidence)
+        can_tell = self.reader.decision is not None
+        candidates = Candidates.of(self.search(question, read), can_tell)
+        pairs = [(question, text) for text in candidates.texts]
+        answers = list(self.reader.ask_many(pairs, top=top, always=True))
+        return candidates.rank(answers, top, min_confidence, always)
 
     def explain(self, question: str, passage: Passage) -> Explanation:
         """The attention that leads to an answer in a passage, as ``Reader.explain`` gives it."""
         return self.reader.explain(question, passage.text)
-
-
-def side_by_side(passages: Sequence[Passage]) -> Passages:
-    """Passages as one text, by their numbers."""
-    return Passages([str(k) for k in range(len(passages))], [passage.text for passage in passages])
-
-
-def cite(passages: Sequence[Passage], texts: Passages, found: Sequence[Answer], min_confidence: float) -> Citations:
-    """Answers out of passages that were read as one text, less those that reach from one into another."""
-    cited = []
-    for number, answer in map(texts.locate, found):
-        passage = passages[int(number)]
-        if answer.end <= len(passage.text):
-            cited.append(Citation.of(answer, passage))
-    guess = cited[0] if cited else None
-    return Citations(tuple(cited), guess=guess).at_least(min_confidence)

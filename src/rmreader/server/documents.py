@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from rmreader.core.errors import UserError
+from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
 from rmreader.documents.places import BETWEEN
-from rmreader.documents.rank import choose
-from rmreader.documents.shelf import JOINED, READ, Shelf, cite, side_by_side
+from rmreader.documents.shelf import READ, Shelf
 from rmreader.server import schemas
 from rmreader.server.batcher import CLIENT, Batcher
 from rmreader.server.schemas import Refused, Response, reply
@@ -40,13 +40,10 @@ class Documents:
         """Answers with their places, or that the documents do not say."""
         count = min(READ, self._batcher.settings.queue)
         passages = await self._look(self.shelf.search, ask.question, count)
-        if getattr(self._batcher.reader, "decision", None) is None:  # it cannot tell which passage has the answer
-            texts = side_by_side(passages[:JOINED])
-            found = await self._batcher.ask([(ask.question, texts.text, ask.top, True)] if passages else [])
-            cited = cite(passages, texts, [one for answers in found for one in answers], ask.min_confidence)
-        else:
-            read = await self._batcher.ask([(ask.question, passage.text, ask.top, True) for passage in passages])
-            cited = choose(passages, read, ask.top, ask.min_confidence, ask.always)
+        can_tell = getattr(self._batcher.reader, "decision", None) is not None
+        candidates = Candidates.of(passages, can_tell)
+        read = await self._batcher.ask([(ask.question, text, ask.top, True) for text in candidates.texts])
+        cited = candidates.rank(read, ask.top, ask.min_confidence, ask.always)
         return reply(public(cited))
 
     async def place(self, ask: schemas.AskPlace) -> Response:
