@@ -1,23 +1,21 @@
-"""Export: one file for other runtimes, equal to the network or not written; and smaller folders."""
+"""Export: smaller folders, whose engines agree or they are not written."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rmreader.core.errors import UserError
-from rmreader.core.recipe import Inputs
+from rmreader.core.recipe import NetworkConfig
 from rmreader.readers.folder import open_folder
 from rmreader.reading import export
-from rmreader.reading.engine.runtime import ort
-from rmreader.reading.export import export_onnx, shrink
+from rmreader.reading.engine.layers import Layers
+from rmreader.reading.export import shrink
 from rmreader.reading.reader import Reader
-from rmreader.text.lexicon import Lexicon
-from rmreader.text.tokens import tokenize
 
 QUESTION, PASSAGE = "Which team did the Broncos defeat?", "The Denver Broncos defeated the Carolina Panthers 24–10."
 
@@ -38,53 +36,27 @@ def squad(path: Path, count: int = 12) -> Path:
     return path
 
 
-def test_the_file_alone_gives_what_the_reader_gives(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "reader.onnx"
-    assert export_onnx(folder, out) <= 1e-4
-    lexicon, session = Lexicon.load(folder), ort.InferenceSession(out, providers=["CPUExecutionProvider"])
-    question, passage = tokenize(QUESTION).words, tokenize(PASSAGE).words
-    distinct = list(dict.fromkeys([*question, *passage]))
-    table = lexicon.look_up(distinct)
-    feeds = {
-        "question": np.array([distinct.index(w) + 1 for w in question], np.int32),
-        "context": np.array([distinct.index(w) + 1 for w in passage], np.int32),
-        **{name: getattr(table, name) for name in ("vectors", "characters", "lengths", "keys")},
-    }
-    found = dict(zip([value.name for value in session.get_outputs()], session.run(None, feeds), strict=True))
-    assert found.keys() == {"log_p1", "log_p2", "E1", "B1", "E2", "B2"}
-    assert np.exp(found["log_p1"]).sum() == pytest.approx(1, abs=1e-5)
-    (answer,) = Reader.load(folder).ask(QUESTION, PASSAGE)
-    m = len(passage)
-    best = max(found["log_p1"][i] + found["log_p2"][j] for i in range(m) for j in range(i, min(m, i + 15)))
-    assert answer.score == pytest.approx(float(best), abs=1e-4)
-    assert [path.name for path in out.parent.iterdir()] == ["reader.onnx"]
+def test_what_is_written_was_compared_with_torch(folder: Path, tmp_path: Path) -> None:
+    shrink(folder, tmp_path / "samples")
+    shrink(folder, tmp_path / "questions", "int8", data=squad(tmp_path / "dev.json"))
+    for name in ("samples", "questions"):
+        engines = open_folder(tmp_path / name).about["engines"]
+        assert engines["questions"] == 4
+        assert 0 < engines["difference"] < 1e-4
+        assert "With and without torch" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
 
 
-def test_with_trained_vectors_and_without_characters(make_reader: Any, tmp_path: Path) -> None:
-    glove = tmp_path / "vectors.txt"
-    glove.write_text("the 0.1 0.2 0.3\n", encoding="utf-8")
-    for number, settings in enumerate(({}, {"characters": False}, {"exact_match": False})):
-        reader = make_reader(inputs=Inputs(vectors=str(glove), character_size=3, **settings))
-        assert export_onnx(reader, tmp_path / f"{number}.onnx") <= 1e-4
-
-
-def test_a_graph_that_differs_from_the_network_is_not_written(
+def test_a_reader_that_the_engine_reads_otherwise_is_not_written(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = open_folder(folder).weights()
-    weights["aligner.blocks.1.gamma_E"] = weights["aligner.blocks.1.gamma_E"] + 1
-    whole = export.whole_graph
+    plain = Layers.similarity
 
-    class Meddled:
-        def __init__(self, opened: Any) -> None:
-            self.recipe = opened.recipe
+    def without_relu(self: Layers, config: NetworkConfig, *rest: Any) -> Any:
+        return plain(self, dataclasses.replace(config, attention="dot"), *rest)
 
-        def weights(self) -> Any:
-            return weights
-
-    monkeypatch.setattr(export, "whole_graph", lambda opened: whole(Meddled(opened)))  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="differs from the network by"):
-        export_onnx(folder, tmp_path / "reader.onnx")
+    monkeypatch.setattr(Layers, "similarity", without_relu)
+    with pytest.raises(UserError, match="differs from the network in torch by"):
+        shrink(folder, tmp_path / "small")
     assert not list(tmp_path.iterdir())
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmreader.core.recipe import Inputs
+from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.readers.folder import open_folder
+from rmreader.readers.weights import network_shapes
 from rmreader.reading.engine.engines import EncoderInput, OnnxEngine, Pace
 from rmreader.reading.engine.graph import reader_graph
 from rmreader.reading.engine.inputs import character_graph
@@ -20,6 +22,7 @@ from rmreader.reading.engine.native import quantise
 from rmreader.reading.spans import log_softmax
 from rmreader.text.tokens import tokenize
 from rmreader.training.engine import TorchEngine
+from rmreader.training.reader_folder import make_network
 
 TEXTS = [
     ("Who?", "Ada."),
@@ -27,18 +30,29 @@ TEXTS = [
     ("Which team did the Denver Broncos defeat?", "The Denver Broncos beat the Panthers, 24–10 (in 2016)."),
     ("When was the game played at the stadium of the team?", "It was. " * 20),
 ]
-VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {"hidden": 13, "blocks": 3},
-    "one block": {"blocks": 1},
-    "dot": {"attention": "dot"},
-    "no reattention": {"reattention": False, "blocks": 3},
-    "diagonal excluded": {"diagonal": "mask"},
-    "diagonal kept": {"diagonal": "none"},
-    "gate": {"fusion": "gate"},
-    "mlp": {"fusion": "mlp"},
-    "no product": {"fusion_mul": False},
-    "no difference": {"fusion_sub": False},
-}
+# what a recipe must say as well
+NEEDED = {("align", value): {"reattention": False} for value in ("interactive", "self")}
+
+
+def variants() -> Iterator[dict[str, Any]]:
+    """The paper's network, other sizes of it, and every value that a setting's type allows: a new
+    value is here the moment it is in the type, and fails until both engines compute it."""
+    yield {"hidden": 13, "blocks": 3}
+    yield {"blocks": 1}
+    hints = get_type_hints(NetworkConfig, include_extras=True)
+    for name, hint in hints.items():
+        values = (True, False) if hint is bool else get_args(hint)
+        if name == "lstm" or get_origin(hint) not in (Literal, None):
+            continue  # a kernel, which changes speed alone; or a number
+        for value in values:
+            yield {"blocks": 3, **NEEDED.get((name, value), {}), name: value}
+
+
+VARIANTS = list(variants())
+
+
+def named(variant: dict[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in variant.items())
 
 
 def pair(question: str, passage: str) -> EncoderInput:
@@ -50,14 +64,38 @@ def engines(folder: Path, precision: str = "float") -> tuple[OnnxEngine, TorchEn
     return OnnxEngine(opened, precision, 1), TorchEngine(opened)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_scores_and_attentions_equal_the_networks(make_reader: Any, variant: str) -> None:
-    onnx, plain = engines(make_reader(**VARIANTS[variant]))
+def test_every_choice_of_the_network_is_among_the_variants() -> None:
+    names = {name for variant in VARIANTS for name in variant}
+    assert names >= {"attention", "align", "diagonal", "fusion", "reattention", "no_answer"}
+    assert len(VARIANTS) >= 21
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=named)
+def test_the_weights_of_a_reader_are_those_of_the_network(make_reader: Any, variant: dict[str, Any]) -> None:
+    folder = open_folder(make_reader(**variant))
+    network = make_network(folder.recipe, folder.lexicon, folder.contextual)
+    own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    assert network_shapes(folder.recipe, folder.lexicon, folder.contextual) == own
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=named)
+def test_8_bit_products_stay_near_the_network(make_reader: Any, variant: dict[str, Any]) -> None:
+    rough, plain = engines(make_reader(**{"hidden": 20, **variant}), "int8")
+    one = pair(*TEXTS[2])
+    np.testing.assert_allclose(rough.read(one).start, plain.read(one).start, atol=0.3)
+    np.testing.assert_allclose(rough.read(one).end, plain.read(one).end, atol=0.3)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=named)
+def test_scores_and_attentions_equal_the_networks(make_reader: Any, variant: dict[str, Any]) -> None:
+    onnx, plain = engines(make_reader(**variant))
     for texts in TEXTS:
         one = pair(*texts)
         ours, theirs = onnx.read(one), plain.read(one)
         np.testing.assert_allclose(log_softmax(ours.start), log_softmax(theirs.start), atol=1e-5)
         np.testing.assert_allclose(log_softmax(ours.end), log_softmax(theirs.end), atol=1e-5)
+        if ours.none is not None:
+            np.testing.assert_allclose(ours.none, theirs.none, atol=1e-5)
         for (E, B), (E_torch, B_torch) in zip(onnx.attend(one), plain.attend(one), strict=True):
             np.testing.assert_allclose(E, E_torch, atol=1e-4)
             np.testing.assert_allclose(B, B_torch, atol=1e-4)

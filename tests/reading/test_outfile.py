@@ -14,7 +14,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.files.atomic import write_whole
 from rmreader.core.files.outputs import file_to_write, folder_to_write
 from rmreader.predict.predict import predict
-from rmreader.reading.export import export_onnx, shrink
+from rmreader.reading.export import shrink
 from rmreader.reading.reader import Reader
 from rmreader.reading.rows import QuestionRow
 
@@ -43,9 +43,6 @@ def test_a_pipe_is_streamed_to_and_stays(reader: Reader, folder: Path, tmp_path:
             tree = json.loads(received.result())
         assert tree["a" if out == pipe else "id"] in (reader.ask(ROWS[0].question, ROWS[0].passage)[0].text, "a")
         assert stat.S_ISFIFO(pipe.stat().st_mode)
-    with pytest.raises(UserError, match="not an ordinary file"):
-        export_onnx(folder, pipe)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
@@ -76,8 +73,6 @@ def test_what_is_read_is_never_written(reader: Reader, folder: Path, tmp_path: P
     for out in (folder / "weights.safetensors", folder / "new.json", linked / "deep" / "new.json"):
         with pytest.raises(UserError, match="which this command reads"):
             predict(reader, ROWS, out)
-        with pytest.raises(UserError, match="which this command reads"):
-            export_onnx(folder, out)
     with pytest.raises(UserError, match="which this command reads"):
         shrink(folder, folder / "small")
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
@@ -107,14 +102,6 @@ def test_errors_name_the_file_and_leave_nothing_behind(tmp_path: Path) -> None:
         write_whole(out, b"content")
     assert caught.value.filename == str(out)
     assert list(tmp_path.iterdir()) == [out]
-
-
-def test_onto_a_folder_nothing_is_exported_and_no_work_is_done(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rmreader.reading.export.whole_graph", lambda folder: pytest.fail("the work was begun"))
-    with pytest.raises(UserError, match="a folder; give the file to write"):
-        export_onnx(folder, tmp_path)
 
 
 def test_a_failed_export_leaves_no_folder(folder: Path, tmp_path: Path) -> None:

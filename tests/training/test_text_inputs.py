@@ -16,8 +16,9 @@ import torch
 from rmreader.core.errors import UserError
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
+from rmreader.readers.folder import open_folder
 from rmreader.reading.engine.engines import OnnxEngine
-from rmreader.reading.export import export_onnx
+from rmreader.reading.export import shrink
 from rmreader.reading.reader import Reader
 from rmreader.training import reader_folder
 from rmreader.training.contextual import TextInputs
@@ -58,7 +59,7 @@ def same_without_torch(best: Path, tmp_path: Path) -> None:
             assert abs(one.score - other.score) < 1e-3
     for one, other in zip(ours.explain(*pairs[0]).rounds, theirs.explain(*pairs[0]).rounds, strict=True):
         np.testing.assert_allclose(one.interactive, other.interactive, atol=1e-3)
-    assert export_onnx(best, tmp_path / "reader.onnx") < 1e-3
+    assert open_folder(best).about["engines"]["difference"] < 1e-3
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -86,8 +87,9 @@ def test_a_reader_with_elmo_and_tags_is_trained_kept_and_read(tiny: Any, real_da
     assert evaluate(network, Feed(dev, lexicon, CPU, text_inputs=text_inputs), recipe.decoding.max_length) == result.dev
     assert isinstance(Reader.load(best).engine, TorchEngine)
     assert Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps.")[0].text
-    with pytest.raises(UserError, match="with ELMo cannot be exported"):
-        export_onnx(best, tmp_path / "reader.onnx")
+    assert "engines" not in open_folder(best).about  # it has but one
+    shrink(best, tmp_path / "small")
+    assert "engines" not in open_folder(tmp_path / "small").about
 
 
 def test_a_reader_with_tags_reads_without_torch(tiny: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
+from rmreader.core.errors import UserError
 from rmreader.core.recipe import NetworkConfig
 from rmreader.model.attention import Similarity, attend, column_attention, overlap, without_diagonal
 from rmreader.model.compiled import compile_for_lengths
@@ -37,6 +38,8 @@ class AligningBlock(nn.Module):
         super().__init__()
         size = 2 * config.hidden
         last = index == config.blocks - 1
+        if config.align not in ("both", "interactive", "self"):
+            raise UserError(f"network.align={config.align}: the network cannot align so.")
         self.diagonal, self.aligned = config.diagonal, config.align
         if self.aligned != "self":
             self.similarity_E = Similarity(size, config.attention)

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rmreader.core.errors import UserError
 from rmreader.model.masking import masked_softmax
 from rmreader.model.precision import product_type, wide_matmul
 
@@ -23,11 +24,17 @@ class Similarity(nn.Module):
 
     def __init__(self, size: int, function: Literal["relu", "dot"] = "relu") -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(2, size, size)) if function == "relu" else None  # W₁, W₂
-        if self.weight is not None:
-            with torch.no_grad():
-                nn.init.xavier_uniform_(self.weight[0])
-                nn.init.xavier_uniform_(self.weight[1])
+        self.weight: nn.Parameter | None
+        match function:
+            case "relu":
+                self.weight = nn.Parameter(torch.empty(2, size, size))  # W₁, W₂
+                with torch.no_grad():
+                    nn.init.xavier_uniform_(self.weight[0])
+                    nn.init.xavier_uniform_(self.weight[1])
+            case "dot":
+                self.weight = None
+            case other:
+                raise UserError(f"network.attention={other}: the network has no such similarity.")
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """a [B, s, D], b [B, t, D] -> f(a_i, b_j) [B, s, t]."""
@@ -42,10 +49,17 @@ class Similarity(nn.Module):
 
 def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Tensor:
     """The indicator 1{i≠j} of Eq. 2 on B: the logit becomes 0 (the paper), is excluded, or stays as it is."""
-    if how == "none":
-        return logits
+    match how:
+        case "none":
+            return logits
+        case "zero":
+            logit = 0.0
+        case "mask":
+            logit = EXCLUDED
+        case other:
+            raise UserError(f"network.diagonal={other}: the network cannot treat it so.")
     step = torch.arange(logits.shape[-1], device=logits.device)
-    return logits.masked_fill(step[:, None] == step, 0.0 if how == "zero" else EXCLUDED)
+    return logits.masked_fill(step[:, None] == step, logit)
 
 
 def column_attention(logits: Tensor, rows: Tensor) -> Tensor:

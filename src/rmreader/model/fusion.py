@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rmreader.core.errors import UserError
+
 
 def heuristic_linear(
     x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None, mul: bool = True, sub: bool = True
@@ -32,7 +34,13 @@ class Fusion(nn.Module):
     ) -> None:
         super().__init__()
         self.form, self.mul, self.sub = form, mul, sub
-        heads = 1 if form == "mlp" else 2
+        match form:
+            case "highway" | "gate":
+                heads = 2
+            case "mlp":
+                heads = 1
+            case other:
+                raise UserError(f"network.fusion={other}: the network has no such fusion.")
         self.weight = nn.Parameter(torch.empty(heads * size, (2 + mul + sub) * size))  # W_r above W_g
         self.bias = nn.Parameter(torch.zeros(heads * size))
         with torch.no_grad():

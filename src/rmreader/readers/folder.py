@@ -15,7 +15,17 @@ from rmreader.core.errors import UserError, reason, user_error_on
 from rmreader.core.files.atomic import write_whole
 from rmreader.core.files.manifest import CARD, damage, read_manifest, sign, write_folder
 from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, load_recipe
-from rmreader.readers.weights import TUNED, Storage, Weights, bert_shapes, misfit, network_shapes, quantised, restored
+from rmreader.readers.weights import (
+    TUNED,
+    Storage,
+    Weights,
+    bert_shapes,
+    is_scale,
+    misfit,
+    network_shapes,
+    quantised,
+    restored,
+)
 from rmreader.text.contextual import ENCODER, FILE, ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.vectors import map_safetensors
@@ -254,9 +264,20 @@ def write_ensemble(target: Path, readers: Mapping[str, Folder], costs: Mapping[s
 
 
 def update(folder: Path, **changes: Any) -> None:
-    """Change what a reader's manifest says of it."""
+    """Change what a reader's manifest and card say about it."""
     about = read_manifest(folder / MANIFEST) | changes
+    stored = map_safetensors(folder / WEIGHTS)
+    count = sum(int(array.size) for name, array in stored.items() if not is_scale(name, stored))
+    text = card(_title(folder), load_recipe(folder / RECIPE), about, count)
     write_whole(folder / MANIFEST, (json.dumps(about, indent=1) + "\n").encode())
+    write_whole(folder / CARD, text.encode())
+
+
+def _title(folder: Path) -> str:
+    """The name that a reader's card has; without a card, its folder's."""
+    path = folder / CARD
+    first_line = path.read_text(encoding="utf-8").partition("\n")[0] if path.is_file() else ""
+    return first_line.removeprefix("# ") or folder.name
 
 
 def card(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> str:
@@ -282,6 +303,11 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
             value = f"the mean of {len(value)} readers: {', '.join(str(member['reader']) for member in value)}"
             key = "weights"
         yield f"- {key}: {value}"
+    if engines := about.get("engines"):
+        yield (
+            f"- With and without torch its log-probabilities differ by at most "
+            f"{engines['difference']:.0e} ({engines['questions']} questions compared, in float)."
+        )
     if shrunk := about.get("shrunk"):
         yield (
             f"- Fewer bits changed F1 from {shrunk['before']:.2f} to {shrunk['after']:.2f} on {shrunk['data']}, "

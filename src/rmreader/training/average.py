@@ -12,6 +12,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.files.outputs import folder_to_write
 from rmreader.core.version import provenance
 from rmreader.readers.folder import WEIGHTS, Folder, verify, write_reader
+from rmreader.reading.export import compare
 from rmreader.text.contextual import ENCODER, FILE
 
 _REMEDY = "average only readers that were trained from one start, with the same inputs, network, decoding and words."
@@ -44,7 +45,8 @@ def average(folders: Sequence[Path], target: Path) -> float:
     origin = {**shared, **provenance(), "average_of": members}
     about = {"temperature": temperature, "scores": {}, "provenance": origin}
     mean = {name: (total / len(readers)).astype(np.float32) for name, total in sums.items()}
-    write_reader(target, mean, readers[0].recipe, about, readers[0].copy_to)
+    recipe = readers[0].recipe
+    write_reader(target, mean, recipe, about, readers[0].copy_to, measure=compare)
     return temperature
 
 

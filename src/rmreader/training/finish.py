@@ -1,22 +1,29 @@
 """What is done with a reader once it is trained: its confidences are fitted, and files of questions answered."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
 from rmreader.core.files.atomic import write_whole
 from rmreader.core.recipe import Recipe
 from rmreader.data.encode import encode_file
+from rmreader.data.encoded import Encoded
 from rmreader.readers.folder import MANIFEST, open_folder, update
 from rmreader.reading.calibrate import ENOUGH, calibrate, rows_in
+from rmreader.reading.compare import compare_with_torch
 from rmreader.training.contextual import TextInputs
 from rmreader.training.evaluate import predict
 from rmreader.training.feed import Feed
 from rmreader.training.prepare import Setup
 from rmreader.training.reader_folder import load_network, pick_device
 from rmreader.training.run_folder import find_init
+
+_COMPARED = 4  # questions that a trained reader is read with both engines on
 
 
 def calibrate_best(setup: Setup) -> None:
@@ -42,6 +49,27 @@ def calibrate_best(setup: Setup) -> None:
         calibrate(best, questions, engine="torch")
     except UserError as error:
         say(f"{best}: confidences are not calibrated: {error}")
+
+
+def compare_best(setup: Setup) -> None:
+    """Compare the trained reader's two engines, with and without torch, on a few held-out questions;
+    refused where they differ. Unless that was done when the run first ended."""
+    best = setup.out / "best"
+    folder = open_folder(best)
+    if "engines" in folder.about:
+        return
+    feed = setup.selection or setup.train
+    agreement = compare_with_torch(folder, _some_questions(feed.encoded, setup.recipe))
+    if agreement is not None:
+        update(best, engines=dataclasses.asdict(agreement))
+
+
+def _some_questions(encoded: Encoded, recipe: Recipe) -> list[tuple[str, str]]:
+    """A few questions with passages as long as those learned from, spread over the data."""
+    fits = encoded.context_lengths <= recipe.training.max_context
+    numbers = np.flatnonzero(fits)
+    places = np.linspace(0, len(numbers) - 1, min(_COMPARED, len(numbers))).astype(int)
+    return [(encoded.question(i), encoded.passage(i)) for i in numbers[places].tolist()]
 
 
 def _decision_of(recipe: Recipe) -> dict[str, Any]:

@@ -106,6 +106,8 @@ def prepare(
     temperature = found.get("temperature", 1.0) if found else _temperature(init)
     torch.manual_seed(recipe.training.seed)
     network = reader_folder.make_network(recipe, lexicon, text_inputs.shape, text_inputs.tuned)
+    # before the first step: a reader whose weights cannot be checked would be lost at the end
+    reader_folder.check_weights(network, recipe, lexicon, text_inputs.shape)
     if weights is not None:
         if network.contextual is not None and not part(weights, "contextual."):
             # from a reader with frozen vectors: their encoder begins as it is

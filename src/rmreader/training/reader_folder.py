@@ -12,6 +12,7 @@ from rmreader.core.recipe import Recipe, save_recipe
 from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
 from rmreader.readers import folder as readers
+from rmreader.readers.weights import network_shapes
 from rmreader.text.contextual import ENCODER, ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.training.contextual import TextInputs
@@ -50,10 +51,9 @@ def write_reader(
     scores: Mapping[str, Mapping[str, Any]],
     provenance: Mapping[str, Any],
     text_inputs: TextInputs | None = None,
-    fitted: Mapping[str, Any] | None = None,
+    temperature: float = 1.0,
 ) -> None:
-    """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on, ``fitted`` what
-    the manifest of these very weights said of a calibration."""
+    """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on."""
 
     def fill(folder: Path) -> None:
         save_recipe(recipe, folder / readers.RECIPE)
@@ -62,8 +62,22 @@ def write_reader(
             text_inputs.save(folder)
 
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in weights.items()}
-    about = {"temperature": 1.0, "scores": scores, "provenance": provenance, **(fitted or {})}
+    about = {"temperature": temperature, "scores": scores, "provenance": provenance}
     readers.write_reader(target, arrays, recipe, about, fill)
+
+
+def check_weights(network: Network, recipe: Recipe, lexicon: Lexicon, shape: ContextualShape) -> None:
+    """Refuse a network whose weights a reader's folder could not be checked by, before it is trained."""
+    expected = network_shapes(recipe, lexicon, shape)
+    own = {
+        name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if not name.startswith("contextual.")
+    }
+    for name in own.keys() | expected.keys():
+        if own.get(name) != expected.get(name):
+            raise UserError(
+                f"{name}: {own.get(name)} in the network, {expected.get(name)} in "
+                "readers/weights.py; both must say the same before such a network is trained."
+            )
 
 
 def read_weights(folder: readers.Folder) -> dict[str, Tensor]:

@@ -28,10 +28,10 @@ from rmreader.core.recipe import Recipe
 from rmreader.core.version import provenance
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
-from rmreader.readers.folder import MANIFEST
+from rmreader.readers.folder import MANIFEST, update
 from rmreader.training import reader_folder, run_folder
 from rmreader.training.evaluate import Scores, criterion, evaluate
-from rmreader.training.finish import answer_file, calibrate_best
+from rmreader.training.finish import answer_file, calibrate_best, compare_best
 from rmreader.training.log import Log, read_log, rewind
 from rmreader.training.parallel import ALONE, join
 from rmreader.training.prepare import Setup, prepare
@@ -116,6 +116,7 @@ def train(
             calibrate_best(setup)
             for name, path in (predict or {}).items():
                 answer_file(result.best, path, out / "predictions" / f"{name}.json", str(own), cache_dir)
+            compare_best(setup)
         world.told(0.0, own)  # the reader is whole when any of them returns
         return result
 
@@ -327,9 +328,7 @@ class Run:
     def _score(self, feed: Any) -> dict[str, Any]:
         return evaluate(self.learner.kept, feed, self.recipe.decoding.max_length).tree()
 
-    def _keep(
-        self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]], fitted: dict[str, Any] | None = None
-    ) -> None:
+    def _keep(self, weights: dict[str, Tensor], scores: dict[str, dict[str, float]]) -> None:
         if not self.world.leads:
             return
         origin = {
@@ -340,8 +339,7 @@ class Run:
             "trained_on_sha256": self.setup.train_sha256,
         }
         parts = weights, self.setup.lexicon, self.recipe, scores, origin
-        fitted = fitted or {"temperature": self.setup.temperature}
-        reader_folder.write_reader(self.out / "best", *parts, text_inputs=self.setup.text_inputs, fitted=fitted)
+        reader_folder.write_reader(self.out / "best", *parts, self.setup.text_inputs, self.setup.temperature)
 
     def _save(self) -> None:
         self._read()
@@ -374,12 +372,10 @@ class Run:
         if self.setup.dev is not None:
             network, _, _ = reader_folder.load_network(self.out / "best", self.setup.device)
             about = read_manifest(self.out / "best" / MANIFEST)
-            kept = ("temperature", "calibration", "no_answer")  # there if it ended before
-            fitted: dict[str, Any] = {key: about[key] for key in kept if key in about}
             dev = evaluate(network, self.setup.dev, self.recipe.decoding.max_length)
             scores = {**self.state.selected, "dev": dev.tree()}
             if about["scores"] != scores:  # else it ended before, and its reader stays as it is
-                self._keep(network.state_dict(), scores, fitted)
+                update(self.out / "best", scores=scores)
             say(f"{self.out / 'best'}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")
         ends = [event["scores"] for event in read_log(self.out / "log.jsonl") if event["event"] == "end"]
         if scores not in ends[-1:]:

@@ -1,1 +1,1 @@
-"""Running: the network as an ONNX graph, and the operators in C that make it fast. Start at ``engines.py``."""
+"""The network as an ONNX graph, and the operators in C for speed. Start at ``engines.py``."""

@@ -1,4 +1,4 @@
-"""What runs the network: ONNX Runtime, without torch; or what is plugged in for readers that need torch."""
+"""What runs the network: ONNX Runtime, without torch; or torch, plugged in where it is needed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ class Logits:
     start: NDArray[np.float32]
     end: NDArray[np.float32]
     none: NDArray[np.float32] | None = None
-    """[1]: of there being no answer, on the scale of a start's plus an end's; where the network has it."""
+    """[1]: of there being no answer, on the scale of a start's plus an end's."""
 
 
 Vectors = tuple[NDArray[np.float32], NDArray[np.float32]]  # of a question and a passage
-Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # E [n, m] and B [m, m] of each, unnormalised
+# E [n, m] and B [m, m] of each round, unnormalised
+Rounds = list[tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 
 class Engine(Protocol):
@@ -62,11 +63,11 @@ class Engine(Protocol):
 
 
 class Pace:
-    """Which of two ways is the faster one just now.
+    """Chooses one or two threads by recent latency.
 
-    A second thread gains a fifth on an idle machine and costs half as much again on a busy one, so mostly the faster
-    way is taken, and now and then the other is tried, three times in a row: the first call after a change is often
-    slow, so that a single one would tell nothing. (The answer is the same either way.)
+    A second thread gains a fifth on an idle machine and costs half as much again on a busy one. So
+    mostly the faster way is taken, and now and then the other is tried, three times in a row: the
+    first call after a change is often slow, and alone would say little. The answer is the same.
     """
 
     def __init__(self, retry: int = 64) -> None:
@@ -92,24 +93,28 @@ class OnnxEngine:
     """One question at a time in the graph of ``graph.py``; many of them side by side in threads."""
 
     def __init__(self, folder: Folder, precision: str, threads: int) -> None:
-        self.folder, self.precision, self.threads = folder, precision, threads
+        self.folder = folder
+        self.precision = precision
+        self.threads = threads
         self._pace = Pace()
         from rmreader.reading.engine import native
         from rmreader.reading.engine.graph import reader_graph
         from rmreader.reading.engine.inputs import WordInputs, session
 
-        weights, recipe, int8 = folder.weights(), folder.recipe, precision == "int8"
+        weights = folder.weights()
+        recipe = folder.recipe
+        is_int8 = precision == "int8"
         self.added: AddedInputs | None = None
         misfit = KeyError, ValueError, TypeError, ArithmeticError
-        with user_error_on(
-            f"{folder.path}: the weights do not fit recipe.yaml ({{why}}); restore the folder.", *misfit
-        ):
+        remedy = "the weights do not fit recipe.yaml ({why}); restore the folder."
+        with user_error_on(f"{folder.path}: {remedy}", *misfit):
             if recipe.inputs.tags or recipe.inputs.contextual:
                 from rmreader.reading.engine.contextual import AddedInputs
 
-                self.added = AddedInputs(folder, weights, int8)
+                self.added = AddedInputs(folder, weights, is_int8)
             self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
-            model = reader_graph(weights, recipe.network, in_c=int8 and native.why_not() is None)
+            in_c = is_int8 and native.why_not() is None
+            model = reader_graph(weights, recipe.network, in_c=in_c)
             self._session = cache(partial(session, model))  # by the number of threads
 
     @cached_property
@@ -117,13 +122,16 @@ class OnnxEngine:
         from rmreader.reading.engine.graph import reader_graph
         from rmreader.reading.engine.inputs import session
 
-        return session(reader_graph(self.folder.weights(), self.folder.recipe.network, attention=True))
+        network = self.folder.recipe.network
+        return session(reader_graph(self.folder.weights(), network, attention=True))
 
     def read(self, pair: EncoderInput) -> Logits:
-        """Read one question: a second thread takes half of the large products, where that is the faster way."""
+        """Read one question: a second thread takes half of the large products if faster."""
         threads = 1 + self._pace.choose() if self.threads > 1 else 1
-        session, began = self._session(threads), perf_counter()
-        scores = self._run(session, pair, self.words(pair.question_words, pair.context_words), threads)
+        session = self._session(threads)
+        began = perf_counter()
+        known = self.words(pair.question_words, pair.context_words)
+        scores = self._run(session, pair, known, threads)
         self._pace.note(threads - 1, (perf_counter() - began) / len(pair.context_words))
         return scores
 
@@ -140,7 +148,8 @@ class OnnxEngine:
             ahead: deque[Future[Logits]] = deque()
             try:
                 for pair in chain(first, pairs):
-                    # looked up here: in its thread it would wait for the interpreter, and a processor with it
+                    # looked up here: in its own thread it would wait for the interpreter, and
+                    # keep a processor waiting
                     known = self.words(pair.question_words, pair.context_words)
                     ahead.append(pool.submit(self._run, session, pair, known))
                     if len(ahead) > 4 * self.threads:
@@ -154,21 +163,31 @@ class OnnxEngine:
     def attend(self, pair: EncoderInput) -> Rounds:
         """The attentions of one question, in float whatever the precision."""
         known = self.words(pair.question_words, pair.context_words)
-        found = self._explaining.run(None, self._inputs(pair, known))
-        rounds = found[3 if self.folder.recipe.network.no_answer else 2 :]
+        outputs = self._explaining.run(None, self._inputs(pair, known))
+        # after the logits of start, end and perhaps no answer come E and B of every round
+        logits = 3 if self.folder.recipe.network.no_answer else 2
+        rounds = outputs[logits:]
         return list(zip(rounds[::2], rounds[1::2], strict=True))
 
-    def _run(self, session: ort.InferenceSession, pair: EncoderInput, known: Vectors, threads: int = 1) -> Logits:
+    def _run(
+        self, session: ort.InferenceSession, pair: EncoderInput, known: Vectors, threads: int = 1
+    ) -> Logits:
         return Logits(*session.run(None, self._inputs(pair, known, threads)))
 
-    def _inputs(self, pair: EncoderInput, known: Vectors, threads: int = 1) -> dict[str, NDArray[np.float32]]:
+    def _inputs(
+        self, pair: EncoderInput, known: Vectors, threads: int = 1
+    ) -> dict[str, NDArray[np.float32]]:
         if self.added is not None:
-            known = self.added.join((pair.question_words, pair.context_words), known, threads)
+            texts = (pair.question_words, pair.context_words)
+            known = self.added.join(texts, known, threads)
         return {"question": known[0], "context": known[1]}
 
 
 def make_engine(
-    folder: Folder, engine: str | None = None, precision: str | None = None, threads: int | None = None
+    folder: Folder,
+    engine: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
 ) -> Engine:
     """The engine a reader needs: ONNX Runtime, but torch for what that cannot run."""
     obstacle = None
@@ -177,18 +196,21 @@ def make_engine(
 
         obstacle = why_torch(folder)
     if engine == "torch" or (engine is None and obstacle is not None):
-        return _plugged(folder, obstacle)
+        return torch_engine(folder, obstacle)
     if obstacle is not None:
         raise UserError(f"{folder.path}: a reader with {obstacle} runs in torch alone.")
-    return OnnxEngine(folder, precision or folder.precision, threads or min(cores(), MOST_THREADS))
+    threads = threads or min(cores(), MOST_THREADS)
+    return OnnxEngine(folder, precision or folder.precision, threads)
 
 
-def _plugged(folder: Folder, obstacle: str | None) -> Engine:
-    """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room after this one."""
+def torch_engine(folder: Folder, obstacle: str | None = None, device: str | None = None) -> Engine:
+    """The engine called ``torch`` among the entry points ``rmreader.engines``: it belongs to a room
+    after this one. ``obstacle`` says why no other will do."""
     from importlib.metadata import entry_points
 
     what = f"a reader with {obstacle}" if obstacle else "the engine 'torch'"
     none = ImportError, StopIteration  # no torch, or rmreader itself is not installed
     with user_error_on(f"{folder.path}: {what} needs torch; pip install 'rmreader[train]'.", *none):
-        engine: Engine = next(iter(entry_points(group="rmreader.engines", name="torch"))).load()(folder)
+        make = next(iter(entry_points(group="rmreader.engines", name="torch"))).load()
+        engine: Engine = make(folder, device)
     return engine

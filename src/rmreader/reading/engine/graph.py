@@ -1,16 +1,16 @@
-"""The network of ``model/`` as an ONNX graph, Eq. 12-16 from input vectors to pointers, built from a reader's weights.
+"""The network of ``model/`` as an ONNX graph, Eq. 12-16 from input vectors to pointers, built from
+a reader's weights.
 
-It reads one question and one passage. Nothing is padded, so nothing needs a mask, and what else is asked cannot touch
-an answer; on a CPU a batch would gain little, and several questions run side by side in threads instead. The
-arithmetic is that of ``model/``, arranged for one processor: what only the question decides is multiplied once,
-matrices that meet the same vectors are one, and Eᵀ and Bᵀ stand for E and B, so that the softmaxes that attend run
-along rows. ``in_c`` has 8-bit products, bfloat16 attentions and LSTM steps, by the operators of ``c/``.
+It reads one question and one passage. Nothing is padded, so nothing needs a mask, and other
+questions cannot touch an answer; on a CPU a batch would gain little, so several questions run side
+by side in threads instead. The arithmetic is that of ``model/``, arranged for one processor: what
+only the question decides is multiplied once, matrices that meet the same vectors are one, and Eᵀ
+and Bᵀ take the place of E and B, so that the softmaxes that attend run along rows. ``in_c`` has
+8-bit products, bfloat16 attentions and LSTM steps, by the operators of ``c/``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,278 +19,297 @@ from numpy.typing import NDArray
 from rmreader.core.recipe import NetworkConfig
 from rmreader.readers.weights import Weights
 from rmreader.reading.engine import native
+from rmreader.reading.engine.layers import FoldedFusion, Layers, unknown_setting
 from rmreader.reading.engine.onnxfile import FLOAT, Graph
 
 Array = NDArray[Any]
 
 Logits = tuple[str, str]  # names of the logits of one block, turned: Eᵀ [m, n] and Bᵀ [m, m]
+Softmaxes = tuple[str, str]  # names of the softmaxes of some logits, along rows and down columns
 
 EXCLUDED = -1e4  # logit of a word towards itself where it is left out, as in model/attention.py
 
 
-def reader_graph(weights: Weights, config: NetworkConfig, attention: bool = False, in_c: bool = False) -> bytes:
-    """The model: ``question`` [n, D] and ``context`` [m, D], input vectors -> logits ``start`` and ``end`` [m].
+def reader_graph(
+    weights: Weights, config: NetworkConfig, attention: bool = False, in_c: bool = False
+) -> bytes:
+    """The model: ``question`` [n, D] and ``context`` [m, D], input vectors -> logits ``start`` and
+    ``end`` [m].
 
     Where the network has it, the logit ``none`` [1] of there being no answer comes after them.
-    ``attention`` adds E [n, m] and B [m, m] of every block, unnormalised, as ``E1``, ``B1``, ``E2``, …
+    ``attention`` adds E [n, m] and B [m, m] of every block, unnormalised: ``E1``, ``B1``, ``E2``, …
     """
     g = Graph()
     width = weights["encoder.lstm.weight_ih"].shape[2]
-    question, context = g.input("question", "float32", ("n", width)), g.input("context", "float32", ("m", width))
+    question = g.input("question", "float32", ("n", width))
+    context = g.input("context", "float32", ("m", width))
     layers = Layers(g, weights, in_c=in_c and not attention)
     pointed, rounds = network(layers, config, question, context)
-    for name, logits in zip(("start", "end", "none"), pointed, strict=False):
-        g.output(name, logits, (1,) if name == "none" else ("m",))
+    g.output("start", pointed[0], ("m",))
+    g.output("end", pointed[1], ("m",))
+    if config.no_answer:
+        g.output("none", pointed[2], (1,))
     if attention:
-        give_rounds(g, rounds)
+        for number, (Et, Bt) in enumerate(rounds, start=1):
+            g.output(f"E{number}", g.transpose(Et), ("n", "m"))
+            g.output(f"B{number}", g.transpose(Bt), ("m", "m"))
     return g.to_bytes()
 
 
-def give_rounds(g: Graph, rounds: Sequence[Logits]) -> None:
-    """E [n, m] and B [m, m] of every block as outputs."""
-    for number, (Et, Bt) in enumerate(rounds, start=1):
-        g.output(f"E{number}", g.op("Transpose", Et), ("n", "m"))
-        g.output(f"B{number}", g.op("Transpose", Bt), ("m", "m"))
-
-
-@dataclass(frozen=True)
-class Layers:
-    """What the network is made of: float; with 8-bit products by ONNX Runtime (a BERT encoder's); or in C."""
-
-    g: Graph
-    w: Weights
-    int8: bool = False
-    in_c: bool = False
-
-    def linear(self, x: str, weight: Array, bias: Array | None = None) -> str:
-        """x·W + b, for W [in, out]."""
-        if self.in_c:
-            columns = np.array([weight.shape[1]], np.int32)
-            return self.g.op("Linear", x, *native.pack(weight, bias), columns, domain=native.DOMAIN)
-        if self.int8:
-            quantised, scale = native.quantise(weight)
-            extra = ("", bias) if bias is not None else ()
-            return self.g.op("DynamicQuantizeMatMul", x, quantised, scale, *extra, domain="com.microsoft")
-        product = self.g.op("MatMul", x, weight)
-        return product if bias is None else self.g.op("Add", product, bias)
-
-    def linears(self, x: str, weights: Sequence[Array], biases: Sequence[Array] | None = None) -> list[str]:
-        """x times several matrices, as one product."""
-        joined = self.linear(x, np.concatenate(weights, axis=1), np.concatenate(biases) if biases else None)
-        sizes = np.array([weight.shape[1] for weight in weights])
-        return self.g.ops("Split", len(sizes), joined, sizes, axis=-1) if len(sizes) > 1 else [joined]
-
-    def bilstm(self, name: str, x: str) -> str:
-        """x [T, D] -> every state [T, 2H]."""
-        if self.in_c:
-            order = native.order(self.w[f"{name}.weight_hh"].shape[2])
-            W, bias = (np.concatenate(self.w[f"{name}.{part}"][:, order]) for part in ("weight_ih", "bias"))
-            packed = native.pack_lstm(self.w[f"{name}.weight_hh"])
-            return self.g.op("BiLSTM", self.linear(x, W.T, bias), *packed, domain=native.DOMAIN)
-        y, _ = self.lstm(name, self.g.op("Unsqueeze", x, np.array([1])))  # [T, 2, 1, H]
-        return self.g.op("Reshape", y, np.array([-1, 2 * self.w[f"{name}.weight_hh"].shape[2]]))
-
-    def lstm(self, name: str, x: str, lengths: str = "") -> tuple[str, str]:
-        """x [T, B, D] -> the states [T, 2, B, H] and the final ones [2, B, H] of both directions."""
-        W, R, bias = (_gates(self.w[f"{name}.{part}"]) for part in ("weight_ih", "weight_hh", "bias"))
-        biases = np.concatenate([bias, np.zeros_like(bias)], axis=1)  # ONNX adds two; ours is one
-        about: dict[str, Any] = {"hidden_size": R.shape[2], "direction": "bidirectional"}
-        y, last = self.g.ops("LSTM", 2, x, W, R, biases, lengths, **about)
-        return y, last
-
-    def similarity(self, name: str, a: str, b: str, extra: Array) -> tuple[str, str, str]:
-        """What f(a, b) of Eq. 1 multiplies, relu(W₁a) and relu(W₂b), and b·extra beside them."""
-        if f"{name}.weight" not in self.w:  # the plain dot product
-            return a, b, self.linear(b, extra)
-        W1, W2 = (weight.T for weight in self.w[f"{name}.weight"])
-        if a == b:
-            left, right, product = self.linears(b, [W1, W2, extra])
-        else:
-            left = self.linear(a, W1)
-            right, product = self.linears(b, [W2, extra])
-        return self.g.op("Relu", left), self.g.op("Relu", right), product
-
-
-@dataclass(frozen=True)
-class FoldedFusion:
-    """Eq. 13 with W[x; y; x∘y; x−y] as (Wx+Ws)x + (Wy−Ws)y + Wm(x∘y); matrices are [in, out], W_r beside W_g."""
-
-    x: Array
-    y: Array
-    mul: Array | None
-    bias: Array
-    form: str
-
-    @staticmethod
-    def of(w: Weights, name: str, config: NetworkConfig) -> FoldedFusion:
-        """Fold the weights of one fusion."""
-        x, y, *rest = np.split(w[f"{name}.weight"].T, 2 + config.fusion_mul + config.fusion_sub)
-        if config.fusion_sub:
-            difference = rest.pop()
-            x, y = x + difference, y - difference
-        return FoldedFusion(x, y, rest.pop() if config.fusion_mul else None, w[f"{name}.bias"], config.fusion)
-
-    def fuse(self, layers: Layers, x: str, both: str) -> str:
-        """o from x and the sum of the three products."""
-        g = layers.g
-        if layers.in_c and self.form == "highway":
-            return g.op("Highway", both, x, domain=native.DOMAIN)
-        if self.form == "mlp":
-            return g.op("Relu", both)
-        r, gate = g.ops("Split", 2, both, axis=-1, num_outputs=2)
-        candidate, gate = g.op("Relu", r), g.op("Sigmoid", gate)
-        if self.form == "gate":
-            return g.op("Mul", gate, candidate)
-        return g.op("Add", x, g.op("Mul", gate, g.op("Sub", candidate, x)))
-
-
-def network(layers: Layers, config: NetworkConfig, question: str, context: str) -> tuple[list[str], list[Logits]]:
-    """Input vectors [n, D] and [m, D] -> logits of start and end [m], and of no answer [1] if it has one; rounds."""
-    V, U = layers.bilstm("encoder.lstm", question), layers.bilstm("encoder.lstm", context)  # Eq. 12
-    in_c = aligns_in_c(layers, config)
-    other = "" if in_c else _off_diagonal(layers.g, U)
-    R, Zs, rounds, S = U, list[str](), list[Logits](), ""
-    E, B = ("", ""), ("", "")  # the softmaxes of the round before, along rows and down columns, by the operators in C
-    for t in range(config.blocks):  # Eq. 14
-        name, past = f"aligner.blocks.{t}", rounds[-1] if rounds and config.reattention else None
-        if in_c:
-            before = B[0]
-            H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E[1])
-            Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B[1])
-        else:
-            if config.align == "self":
-                H, Et = R, _nothing(layers, R, V)
-            else:
-                H, Et = align_question(layers, config, name, R, V, past, S)
-            if config.align == "interactive":
-                Z, Bt = H, _nothing(layers, R, R)
-            else:
-                Z, Bt, S = align_self(layers, config, name, H, past, S, other)
-            rounds.append((Et, Bt))
-        Zs.append(Z)
-        last = t > 0 and t == config.blocks - 1
-        R = layers.bilstm(f"{name}.evidence", layers.g.op("Concat", *Zs, axis=-1) if last else Z)
+def network(
+    layers: Layers, config: NetworkConfig, question: str, context: str
+) -> tuple[list[str], list[Logits]]:
+    """Input vectors [n, D] and [m, D] -> logits of start and end [m], and of no answer [1] if the
+    network has it; the attentions of every round, where they are computed outside C."""
+    V = layers.bilstm("encoder.lstm", question)  # Eq. 12
+    U = layers.bilstm("encoder.lstm", context)
+    if aligns_in_c(layers, config):
+        R = _aligner_in_c(layers, config, U, V)
+        rounds: list[Logits] = []
+    else:
+        R, rounds = _aligner(layers, config, U, V)
     return point(layers, config, R, V), rounds
 
 
-def _nothing(layers: Layers, a: str, b: str) -> str:
+def _aligner(layers: Layers, config: NetworkConfig, U: str, V: str) -> tuple[str, list[Logits]]:
+    """All blocks of Eq. 14: R [m, 2d] of the last one, and every round's logits."""
+    other = _off_diagonal(layers.g, U)
+    R = U
+    S = ""  # softmax(B_:j) of the round before
+    Zs: list[str] = []
+    rounds: list[Logits] = []
+    for t in range(config.blocks):
+        name = f"aligner.blocks.{t}"
+        past = rounds[-1] if rounds and config.reattention else None
+        match config.align:
+            case "both":
+                H, Et = align_question(layers, config, name, R, V, past, S)
+                Z, Bt, S = align_self(layers, config, name, H, past, S, other)
+            case "interactive":
+                H, Et = align_question(layers, config, name, R, V, past, S)
+                Z, Bt = H, _zeros(layers, R, R)
+            case "self":
+                H, Et = R, _zeros(layers, R, V)
+                Z, Bt, S = align_self(layers, config, name, H, past, S, other)
+            case unknown:
+                raise unknown_setting("network.align", unknown)
+        rounds.append((Et, Bt))
+        Zs.append(Z)
+        R = _evidence(layers, config, t, Zs)
+    return R, rounds
+
+
+def _aligner_in_c(layers: Layers, config: NetworkConfig, U: str, V: str) -> str:
+    """All blocks of Eq. 14 by the operators in C: R [m, 2d] of the last one."""
+    R = U
+    Zs: list[str] = []
+    E: Softmaxes = ("", "")
+    B: Softmaxes = ("", "")
+    for t in range(config.blocks):
+        before = B[0]
+        H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E[1])
+        Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B[1])
+        Zs.append(Z)
+        R = _evidence(layers, config, t, Zs)
+    return R
+
+
+def _evidence(layers: Layers, config: NetworkConfig, t: int, Zs: list[str]) -> str:
+    """The BiLSTM of block t; the last block's reads [z¹; z²; …; zᵗ]."""
+    is_last = t > 0 and t == config.blocks - 1
+    Z = layers.g.concat(*Zs) if is_last else Zs[-1]
+    return layers.bilstm(f"aligner.blocks.{t}.evidence", Z)
+
+
+def _zeros(layers: Layers, a: str, b: str) -> str:
     """The logits of an alignment that a network does not have: 0 between any two words."""
-    return layers.g.op("Mul", layers.g.op("Gemm", a, b, transB=1), _number(0))
+    return layers.g.mul(layers.g.op("Gemm", a, b, transB=1), _number(0))
 
 
 def align_question(
     layers: Layers, config: NetworkConfig, name: str, R: str, V: str, past: Logits | None, S: str
 ) -> tuple[str, str]:
-    """Interactive alignment: H [m, 2d] and Eᵀ; ``S`` is softmax(B_:j) of the round before, word j along row j."""
-    g, fusion = layers.g, FoldedFusion.of(layers.w, f"{name}.fusion_H", config)
-    v, u, both = layers.similarity(f"{name}.similarity_E", V, R, fusion.x)
+    """Interactive alignment: H [m, 2d] and Eᵀ.
+
+    ``S`` is softmax(B_:j) of the round before, word j along row j.
+    """
+    g = layers.g
+    fusion = FoldedFusion.of(layers.w, f"{name}.fusion_H", config)
+    v, u, both = layers.similarity(config, f"{name}.similarity_E", V, R, fusion.x)
     Et = g.op("Gemm", u, v, transB=1)  # Eq. 1
-    if past is not None:  # Eq. 4; softmax(E_i:) runs down the columns of Eᵀ
-        overlapping = g.op("Softmax", past[0], axis=0)
-        Et = g.op("Gemm", S, overlapping, Et, alpha=float(layers.w[f"{name}.gamma_E"]))
-    attention = g.op("Softmax", Et, axis=-1)
+    if past is not None:
+        # Eq. 4; softmax(E_i:) runs down the columns of Eᵀ
+        overlapping = g.softmax(past[0], axis=0)
+        gamma = float(layers.w[f"{name}.gamma_E"])
+        Et = g.op("Gemm", S, overlapping, Et, alpha=gamma)
+    attention = g.softmax(Et)
     if fusion.mul is not None:
-        both = g.op("Add", both, layers.linear(g.op("Mul", R, g.op("MatMul", attention, V)), fusion.mul))
+        product = g.mul(R, g.matmul(attention, V))
+        both = g.add(both, layers.linear(product, fusion.mul))
     # (Wy−Ws)ṽ + b is a mean of what the question's words give, because attentions sum to 1
     both = g.op("Gemm", attention, layers.linear(V, fusion.y, fusion.bias), both)
     return fusion.fuse(layers, R, both), Et
 
 
 def align_self(
-    layers: Layers, config: NetworkConfig, name: str, H: str, past: Logits | None, S: str, other: str
+    layers: Layers,
+    config: NetworkConfig,
+    name: str,
+    H: str,
+    past: Logits | None,
+    S: str,
+    other: str,
 ) -> tuple[str, str, str]:
-    """Self alignment: Z [m, 2d], Bᵀ and its softmax along rows; ``other`` is 1 off the diagonal and 0 on it."""
-    g, fusion = layers.g, FoldedFusion.of(layers.w, f"{name}.fusion_Z", config)
-    h1, h2, both = layers.similarity(f"{name}.similarity_B", H, H, fusion.x)
+    """Self alignment: Z [m, 2d], Bᵀ and its softmax along rows.
+
+    ``other`` is 1 off the diagonal and 0 on it.
+    """
+    g = layers.g
+    fusion = FoldedFusion.of(layers.w, f"{name}.fusion_Z", config)
+    h1, h2, both = layers.similarity(config, f"{name}.similarity_B", H, H, fusion.x)
     Bt = g.op("Gemm", h2, h1, transB=1)
-    if past is not None:  # Eq. 5
-        Bt = g.op("Gemm", S, g.op("Softmax", past[1], axis=0), Bt, alpha=float(layers.w[f"{name}.gamma_B"]))
-    if config.diagonal != "none":
-        Bt = g.op("Mul", Bt, other)  # Eq. 2
-    if config.diagonal == "mask":
-        off = g.op("Sub", _number(1), other)
-        Bt = g.op("Add", Bt, g.op("Mul", off, _number(EXCLUDED)))
-    S = g.op("Softmax", Bt, axis=-1)
-    y = g.op("MatMul", S, H)
+    if past is not None:
+        # Eq. 5
+        overlapping = g.softmax(past[1], axis=0)
+        Bt = g.op("Gemm", S, overlapping, Bt, alpha=float(layers.w[f"{name}.gamma_B"]))
+    Bt = _without_diagonal(g, config, Bt, other)
+    S = g.softmax(Bt)
+    y = g.matmul(S, H)
     W = fusion.y
     if fusion.mul is not None:
-        y, W = g.op("Concat", y, g.op("Mul", H, y), axis=-1), np.concatenate([fusion.y, fusion.mul])
-    return fusion.fuse(layers, H, g.op("Add", both, layers.linear(y, W, fusion.bias))), Bt, S
+        y = g.concat(y, g.mul(H, y))
+        W = np.concatenate([fusion.y, fusion.mul])
+    both = g.add(both, layers.linear(y, W, fusion.bias))
+    return fusion.fuse(layers, H, both), Bt, S
+
+
+def _without_diagonal(g: Graph, config: NetworkConfig, Bt: str, other: str) -> str:
+    """The indicator of Eq. 2 on Bᵀ."""
+    match config.diagonal:
+        case "none":
+            return Bt
+        case "zero":
+            return g.mul(Bt, other)
+        case "mask":
+            zeroed = g.mul(Bt, other)
+            diagonal = g.sub(_number(1), other)
+            return g.add(zeroed, g.mul(diagonal, _number(EXCLUDED)))
+        case unknown:
+            raise unknown_setting("network.diagonal", unknown)
 
 
 def aligns_in_c(layers: Layers, config: NetworkConfig) -> bool:
-    """Whether the operators in C do: for the paper's network they do, not for each of its variants."""
-    usual = config.fusion == "highway" and config.fusion_mul and config.diagonal == "zero" and config.align == "both"
-    return layers.in_c and usual and "aligner.blocks.0.similarity_E.weight" in layers.w
+    """Whether the operators in C compute this network's alignments: the paper's, not every one."""
+    return (
+        layers.in_c
+        and config.attention == "relu"
+        and config.align == "both"
+        and config.diagonal == "zero"
+        and config.fusion == "highway"
+        and config.fusion_mul
+    )
 
 
 def align_in_c(
-    layers: Layers, config: NetworkConfig, t: int, letters: tuple[str, str], x: str, other: str, S: str, down: str
-) -> tuple[str, tuple[str, str]]:
-    """Either alignment, of ``x`` with ``other`` (itself, in self alignment): two products and one operator. Beside its
-    output, the softmaxes of its logits along rows and down columns, as the next round wants them."""
-    name, (logits, out) = f"aligner.blocks.{t}", letters
+    layers: Layers,
+    config: NetworkConfig,
+    t: int,
+    letters: tuple[str, str],
+    x: str,
+    other: str,
+    S: str,
+    down: str,
+) -> tuple[str, Softmaxes]:
+    """Either alignment, of ``x`` with ``other`` (itself, in self alignment): two products and one
+    operator. Beside its output, the softmaxes of its logits, as the next round wants them."""
+    name = f"aligner.blocks.{t}"
+    logits, out = letters
     fusion = FoldedFusion.of(layers.w, f"{name}.fusion_{out}", config)
     assert fusion.mul is not None
     W1, W2 = (weight.T for weight in layers.w[f"{name}.similarity_{logits}.weight"])
-    width, own = W1.shape[1], x == other
-    joined = layers.linear(x, np.concatenate([W2, fusion.x, W1] if own else [W2, fusion.x], axis=1))
-    keys, at = (joined, width + fusion.x.shape[1]) if own else (layers.linear(other, W1), 0)
-    places = np.array([0, at, width, width, own], np.int32)
-    gamma = np.array([layers.w.get(f"aligner.blocks.{t + 1}.gamma_{logits}", 0)], np.float32)
+    width = W1.shape[1]
+    is_self = x == other
+    if is_self:
+        joined = layers.linear(x, np.concatenate([W2, fusion.x, W1], axis=1))
+        keys = joined
+        at = width + fusion.x.shape[1]
+    else:
+        joined = layers.linear(x, np.concatenate([W2, fusion.x], axis=1))
+        keys = layers.linear(other, W1)
+        at = 0
+    places = np.array([0, at, width, width, is_self], np.int32)
+    gamma = _next_gamma(layers.w, config, t, logits)
     W = native.pack(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
     past = (S, down) if S and config.reattention else ()
     kind = "Realign" if past else "Align"
-    o, along, down = layers.g.ops(kind, 3, joined, keys, other, x, places, gamma, *W, *past, domain=native.DOMAIN)
+    inputs = (joined, keys, other, x, places, gamma, *W, *past)
+    o, along, down = layers.g.ops(kind, 3, *inputs, domain=native.DOMAIN)
     return o, (along, down)
 
 
+def _next_gamma(w: Weights, config: NetworkConfig, t: int, logits: str) -> Array:
+    """γ of the block after block t, which its softmaxes are multiplied by; 0 where nothing is."""
+    if config.reattention and t + 1 < config.blocks:
+        return np.array([w[f"aligner.blocks.{t + 1}.gamma_{logits}"]], np.float32)
+    return np.zeros(1, np.float32)
+
+
 def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
-    """The answer pointer: logits of Eq. 15 and of Eq. 16, each [m]; then that of no answer [1], if there is one."""
-    g, w = layers.g, layers.w
-    parts = {name: np.split(w[f"pointer.{name}.W"].T, 4) for name in ("start", "end")}  # of [r; s; r∘s; r−s]
-    linear = {}
+    """The answer pointer: logits of Eq. 15 and of Eq. 16, each [m]; then of no answer [1]."""
+    g = layers.g
+    w = layers.w
+    start_parts, end_parts = (np.split(w[f"pointer.{end}.W"].T, 4) for end in ("start", "end"))
+    linear: list[str | None] = [None, None]  # (Wr+Wd)·r of both, as one product
     if not layers.in_c:
-        linear = dict(zip(parts, layers.linears(R, [Wr + Wd for Wr, _, _, Wd in parts.values()]), strict=True))
+        both_parts = [Wr + Wd for Wr, _, _, Wd in (start_parts, end_parts)]
+        linear = [*layers.linears(R, both_parts)]
 
-    def scores(name: str, s: str) -> str:
-        Wr, Ws, Wm, Wd = parts[name]
-        of_s, weight = g.op("MatMul", s, Ws - Wd), w[f"pointer.{name}.w"]
-        if layers.in_c:
-            W = native.pack(np.concatenate([Wr + Wd, Wm]))
-            return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
-        inner = g.op("Tanh", g.op("Add", g.op("Add", linear[name], layers.linear(g.op("Mul", R, s), Wm)), of_s))
-        return g.op("Gemm", weight, inner, transA=1, transB=1)  # [1, m]
-
-    alpha = g.op("Softmax", g.op("Gemm", w["pointer.w"], V, transA=1, transB=1), axis=-1)
-    s = g.op("MatMul", alpha, V)  # [1, 2d]
-    start = scores("start", s)
-    l = g.op("MatMul", g.op("Softmax", start, axis=-1), R)  # noqa: E741 (the paper's name)
+    alpha = g.softmax(g.op("Gemm", w["pointer.w"], V, transA=1, transB=1))
+    s = g.matmul(alpha, V)  # [1, 2d]
+    start = _scores(layers, w["pointer.start.w"], start_parts, linear[0], R, s)
+    l1 = g.matmul(g.softmax(start), R)  # l = R·p₁
     fusion = FoldedFusion.of(w, "pointer.fusion", config)
-    both = g.op("Gemm", l, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
+    both = g.op("Gemm", l1, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
     if fusion.mul is not None:
-        both = g.op("Gemm", g.op("Mul", s, l), fusion.mul, both)
-    end = scores("end", fusion.fuse(layers, s, both))
+        both = g.op("Gemm", g.mul(s, l1), fusion.mul, both)
+    fused = fusion.fuse(layers, s, both)
+    end = _scores(layers, w["pointer.end.w"], end_parts, linear[1], R, fused)
     pointed = [g.op("Squeeze", logits, np.array([0])) for logits in (start, end)]
     if config.no_answer:
-        W, b, weight, c = (w[f"pointer.no_answer.{name}"] for name in ("W", "b", "w", "c"))
-        l2 = g.op("MatMul", g.op("Softmax", end, axis=-1), R)
-        inner = g.op("Tanh", g.op("Gemm", g.op("Concat", l, l2, s, axis=-1), W.T.copy(), b))
-        pointed.append(g.op("Squeeze", g.op("Gemm", inner, weight, c), np.array([0])))
+        l2 = g.matmul(g.softmax(end), R)
+        pointed.append(_no_answer(layers, l1, l2, s))
     return pointed
+
+
+def _scores(
+    layers: Layers, weight: Array, parts: list[Array], linear: str | None, R: str, s: str
+) -> str:
+    """wᵀ tanh(W[r; s; r∘s; r−s]) for every r of R [1, m]; ``parts`` are the four of W."""
+    g = layers.g
+    Wr, Ws, Wm, Wd = parts
+    of_s = g.matmul(s, Ws - Wd)
+    if linear is None:
+        W = native.pack(np.concatenate([Wr + Wd, Wm]))
+        return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
+    product = layers.linear(g.mul(R, s), Wm)
+    inner = g.op("Tanh", g.add(g.add(linear, product), of_s))
+    return g.op("Gemm", weight, inner, transA=1, transB=1)
+
+
+def _no_answer(layers: Layers, l1: str, l2: str, s: str) -> str:
+    """The logit of there being no answer [1]."""
+    g = layers.g
+    W, b, weight, c = (layers.w[f"pointer.no_answer.{name}"] for name in ("W", "b", "w", "c"))
+    joined = g.concat(l1, l2, s)
+    inner = g.op("Tanh", g.op("Gemm", joined, W.T.copy(), b))
+    return g.op("Squeeze", g.op("Gemm", inner, weight, c), np.array([0]))
 
 
 def _off_diagonal(g: Graph, U: str) -> str:
     """[m, m]: 0 on the diagonal, 1 off it."""
     size = g.op("Shape", U, start=0, end=1)
-    square = g.op("ConstantOfShape", g.op("Concat", size, size, axis=0))
-    return g.op("Sub", _number(1), g.op("EyeLike", square, dtype=FLOAT))
-
-
-def _gates(array: Array) -> Array:
-    """Gates i, f, g, o along axis 1 in the order that ONNX has them: i, o, f, g."""
-    i, f, g, o = np.split(array, 4, axis=1)
-    return np.concatenate([i, o, f, g], axis=1)
+    square = g.op("ConstantOfShape", g.concat(size, size, axis=0))
+    return g.sub(_number(1), g.op("EyeLike", square, dtype=FLOAT))
 
 
 def _number(value: float) -> Array:

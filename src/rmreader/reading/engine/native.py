@@ -1,7 +1,8 @@
 """The operators in C: the library found, weights packed, made known to ONNX Runtime.
 
-``c/`` says how they work. They give the same bits on every processor and from every compiler. Without the library, or
-with ``RMREADER_NATIVE=0``, readers made for 8 bits are read in float: slower than with AVX2, and not to the same bits.
+``c/`` says how they work. They give the same bits on every processor and from every compiler.
+Without the library, or with ``RMREADER_NATIVE=0``, readers made for 8 bits are read in float:
+slower than with AVX2, and not to the same bits.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from rmreader.reading.engine.runtime import ort
 
 DOMAIN = "rmreader"
-LIBRARY = "_native.so"  # of this name on every system: only ctypes and ONNX Runtime load it, by its path
+# of this name on every system: only ctypes and ONNX Runtime load it, by its path
+LIBRARY = "_native.so"
 KINDS = ("plain", "AVX2", "AVX-512 VNNI")  # as in c/native.h
-LANES, GROUPS = 16, 4
+LANES = 16
+GROUPS = 4
 
 
 class Packed(NamedTuple):
@@ -38,7 +41,10 @@ def why_not() -> str | None:
     if os.environ.get("RMREADER_NATIVE") == "0":
         return "RMREADER_NATIVE is 0"
     if library() is None:
-        return "this installation has no compiled library: install a wheel, or reinstall where there is gcc or clang"
+        return (
+            "this installation has no compiled library: install a wheel, or reinstall where there "
+            "is gcc or clang"
+        )
     return None
 
 
@@ -53,7 +59,7 @@ def best_products() -> int:
 
 
 def limit(kind: int | None = None) -> None:
-    """Do as if the processor had no better than this one of ``KINDS``, in sessions made from now on."""
+    """Pretend that the processor has no better one of ``KINDS``, in sessions made from now on."""
     _loaded().native_limit(len(KINDS) if kind is None else kind)
 
 
@@ -64,9 +70,11 @@ def register(options: ort.SessionOptions) -> None:
 
 
 def order(hidden: int) -> NDArray[np.int64]:
-    """Rows of W [4H, …], gates i, f, g, o, in the order of ``c/lstm.h``: all gates of 16 units, then of the next 16."""
+    """Rows of W [4H, …], gates i, f, g, o, in the order of ``c/lstm.h``: all gates of 16 units,
+    then of the next 16."""
     rows = np.arange(4 * hidden).reshape(4, hidden)
-    return np.concatenate([rows[:, unit : unit + LANES].ravel() for unit in range(0, hidden, LANES)])
+    units = range(0, hidden, LANES)
+    return np.concatenate([rows[:, unit : unit + LANES].ravel() for unit in units])
 
 
 def quantise(weight: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -78,21 +86,30 @@ def quantise(weight: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32
 def pack(weight: NDArray[Any], bias: NDArray[Any] | None = None) -> Packed:
     """The weights of x·W + b, for W [in, out]."""
     inner, columns = weight.shape
-    groups, fours = -(-columns // LANES), -(-inner // 4)
+    fours = -(-inner // 4)
+    groups = -(-columns // LANES)
     integers = np.zeros((fours * 4, groups * LANES), np.int8)
-    scales, biases = np.zeros((2, groups * LANES), np.float32)
+    scales = np.zeros(groups * LANES, np.float32)
+    biases = np.zeros(groups * LANES, np.float32)
     integers[:inner, :columns], scales[:columns] = quantise(weight)
     biases[:columns] = 0 if bias is None else bias
-    tiles = integers.reshape(fours, 4, groups, LANES).transpose(0, 2, 3, 1)  # [fours, groups, 16, 4]
+    starts = -128 * integers.sum(axis=0, dtype=np.int32)
+    tiles = integers.reshape(fours, 4, groups, LANES)
+    tiles = tiles.transpose(0, 2, 3, 1)  # [fours, groups, 16, 4]
     panels = [tiles[:, group : group + GROUPS].ravel() for group in range(0, groups, GROUPS)]
-    return Packed(np.concatenate(panels), scales, biases, -128 * integers.sum(axis=0, dtype=np.int32))
+    return Packed(np.concatenate(panels), scales, biases, starts)
 
 
 def pack_lstm(weight: NDArray[Any]) -> list[NDArray[Any]]:
-    """W_hh [2, 4H, H] as weights, scales and starts: sum · scale + x = W_hh·h + x for states stored as 128 + 127·h."""
+    """W_hh [2, 4H, H] as weights, scales and starts.
+
+    sum · scale + x = W_hh·h + x for states stored as 128 + 127·h.
+    """
     both = [pack(rows.T) for rows in weight[:, order(weight.shape[2])]]
     return [
-        np.stack(parts) for parts in zip(*((w, scales / 127, starts) for w, scales, _, starts in both), strict=True)
+        np.stack([packed.weights for packed in both]),
+        np.stack([packed.scales / 127 for packed in both]),
+        np.stack([packed.starts for packed in both]),
     ]
 
 
