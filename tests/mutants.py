@@ -73,7 +73,6 @@ MISTAKES = [
     Mistake("data/encode.py", "{_FORMAT} {RULE} True", "{_FORMAT} True", ENCODE),
     Mistake("text/piece_layout.py", "np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])", "starts[begin:end] - starts[begin]", WINDOWS),
     Mistake("text/lexicon.py", "setdefault(word.casefold(), len(lowered))", "setdefault(word, len(lowered))", LEXICON),
-    Mistake("studies/attention.py", "spread(each.mean(axis=0))", "spread(each)", "tests/studies/test_attention.py"),
     # text
     Mistake("text/tokens.py", 'category[0] == "M"', 'category == "Mn"', TOKENS),
     Mistake("text/tokens.py", 'category in ("Nl", "No")', 'category in ("Nl",)', TOKENS),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import json
 import os
@@ -17,7 +16,6 @@ import pytest
 from rmreader.core.errors import UserError
 from rmreader.core.files.reading import read_json
 from rmreader.core.recipe import load_recipe, recipe_from
-from rmreader.data.cloze import cloze_files
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import read_squad
 from rmreader.predict.rows import read_rows
@@ -74,23 +72,6 @@ def test_a_gzip_bomb_is_one_sentence(tmp_path: Path, kind: str, monkeypatch: pyt
     path = bomb(tmp_path / "data.gz", block)
     with pytest.raises(UserError, match=r"data\.gz: (the gzip data unfolds|line 1: malformed vector)"):
         read(path)
-
-
-@pytest.mark.usefixtures("bounded")
-def test_a_bzip2_bomb_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmreader.core.files.reading._FREE", 1 << 20)
-    path = tmp_path / "prose.bz2"
-    path.write_bytes(bz2.compress(b"\n" * (64 << 20)))
-    assert path.stat().st_size < 1 << 16
-    with pytest.raises(UserError, match=r"prose\.bz2: the bzip2 data unfolds more than 100 times"):
-        cloze_files([path])
-
-
-@pytest.mark.parametrize("content", [b"no bzip2", bz2.compress(b"= A =\nprose\n" * 99)[:-9]])
-def test_damaged_bzip2_is_one_sentence(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "prose.bz2").write_bytes(content)
-    with pytest.raises(UserError, match=r"prose\.bz2: the bzip2 data is cut short or damaged"):
-        cloze_files([tmp_path / "prose.bz2"])
 
 
 def test_honest_files_may_unfold_a_hundred_times(tmp_path: Path) -> None:

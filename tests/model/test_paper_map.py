@@ -37,7 +37,7 @@ def defined(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(places()), key=str))
 def test_every_place_on_the_map_is_there(file: str, name: str | None) -> None:
-    path = ROOT / file if file.startswith("tests/") else ROOT / "src" / "rmreader" / file
+    path = ROOT / file if file.startswith(("tests/", "lab/")) else ROOT / "src" / "rmreader" / file
     assert path.is_file()
     assert name is None or name in defined(path)
 

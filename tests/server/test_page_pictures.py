@@ -21,7 +21,7 @@ LONG = "The council met on Tuesdays and talked of the roof, the drains, the pric
 @pytest.fixture
 def take(tmp_path: Path) -> Callable[..., None]:
     """Take a picture, of a few colours so that it is small, and see that there is something on it."""
-    pillow = pytest.importorskip("PIL.Image", reason="Pillow, which comes with the extra `plots`, is not installed")
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow, which comes with the extra `lab`, is not installed")
 
     def picture(page: Any, name: str, **options: Any) -> None:
         path = (IMAGES if "RMREADER_SCREENSHOTS" in os.environ else tmp_path) / f"page-{name}.png"

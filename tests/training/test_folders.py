@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from support.processes import started
 
@@ -137,52 +132,6 @@ def test_no_number_in_the_log_is_none_of_json(go: Any, tmp_path: Path) -> None:
 def test_devices_that_cannot_train_are_refused(tiny: Any, tmp_path: Path, device: str) -> None:
     with pytest.raises(UserError, match="take cpu, cuda"):
         train(tiny.recipe(), tiny.folder / "train.json", None, tmp_path / "out", device=device)
-
-
-@pytest.fixture
-def members(tiny: Any, tmp_path: Path) -> Iterator[Any]:
-    """Starts `rmreader members` on trainings without end, and comes back once each is learning."""
-    save_recipe(tiny.recipe("training.epochs=100000", "training.patience=100000"), tmp_path / "recipe.yaml")
-    words = ["members", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "out"), "--device", "cpu"]
-    words += ["--train", str(tiny.folder / "train.json"), "--dev", str(tiny.folder / "dev.json")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # tests run side by side, and threads that wait spin
-    stack = contextlib.ExitStack()
-
-    def start(seeds: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "rmreader", *words, "--seeds", str(seeds)]
-        process = stack.enter_context(started(command, env=environment, stderr=subprocess.DEVNULL))
-        logs = [tmp_path / "out" / f"seed-{seed}" / "log.jsonl" for seed in range(1, seeds + 1)]
-        deadline = time.monotonic() + 180
-        while not all(log.exists() and read_log(log) for log in logs):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        return process
-
-    with stack:
-        yield start
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_terminating_all_terminates_each_member(members: Any, tmp_path: Path, number: signal.Signals) -> None:
-    process = members(1)
-    process.send_signal(number)
-    assert process.wait(60) == 130
-    console = tmp_path / "out" / "seed-1" / "console.log"
-    assert "stopped after step" in console.read_text(encoding="utf-8")  # the member too
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
-def test_members_do_not_outlive_the_process_that_started_them(members: Any, tmp_path: Path, still_there: Any) -> None:
-    process = members(2)
-    trainings = psutil.Process(process.pid).children()
-    assert len(trainings) == 2
-    process.kill()  # which it can pass on to nobody
-    process.wait(60)
-    assert not still_there(trainings)
-    for seed in (1, 2):
-        console = tmp_path / "out" / f"seed-{seed}" / "console.log"
-        assert "stopped after step" in console.read_text(encoding="utf-8")  # in order, with a checkpoint
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")

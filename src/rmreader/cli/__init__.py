@@ -1,6 +1,6 @@
 """The command line: one verb per job, thin over the API. Each module adds its verbs to ``app`` when it is imported."""
 
-from rmreader.cli import data, documents, export, predict, read, serve, study, tools, train  # noqa: F401
+from rmreader.cli import data, documents, export, moved, predict, read, serve, tools, train  # noqa: F401
 from rmreader.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -24,7 +24,7 @@ _REMEDIES = {
 }
 
 
-class _Verbs(TyperGroup):
+class Verbs(TyperGroup):
     """Statuses: 0 done, 1 an error the user can fix (one sentence on stderr; 3 where it is a faulty
     share of a GPU), 2 wrong usage, 130 interrupted."""
 
@@ -34,10 +34,12 @@ class _Verbs(TyperGroup):
         return [*(verb for verb in _FIRST if verb in verbs), *(verb for verb in verbs if verb not in _FIRST)]
 
     def make_context(self, *words: Any, **more: Any) -> Any:
+        """As typer's, with every error in a sentence."""
         with _harmless(), _in_a_sentence():
             return super().make_context(*words, **more)
 
     def invoke(self, ctx: Any) -> Any:
+        """As typer's, with every error in a sentence."""
         with _harmless(), _in_a_sentence():
             result = super().invoke(ctx)
             if sys.stdout is not None:  # as where it was closed
@@ -99,7 +101,7 @@ def silence_stdout() -> None:
 
 
 app = typer.Typer(
-    cls=_Verbs,
+    cls=Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -87,24 +87,3 @@ def negatives(
     write_squad(after.articles, real)
     counts = [sum(1 for _ in dataset.questions()) for dataset in (before, after)]
     show(f"{out}: {counts[1]:,} questions, {counts[1] - counts[0]:,} of them new.")
-
-
-@data.command()
-def cloze(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Prose: '= Title =', then its paragraphs.")],
-    out: Out,
-    per_thousand: Annotated[float, typer.Option(help="At most so many questions per thousand words.", min=0)] = 30,
-    workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
-    seed: Seed = 1,
-) -> None:
-    """Make questions by rule from plain prose, to pretrain a reader on."""
-    from rmreader.core.files.outputs import file_to_write
-    from rmreader.data.cloze import cloze_files
-    from rmreader.data.squad import write_squad
-
-    real = file_to_write(out, *files)
-    articles = cloze_files(files, seed, per_thousand, workers)
-    write_squad(articles, real)
-    made = [question for article in articles for paragraph in article.paragraphs for question in paragraph.questions]
-    none = sum(question.impossible for question in made)
-    show(f"{out}: {len(made):,} questions, {none:,} of them without an answer, from {len(articles):,} articles.")

@@ -1,4 +1,4 @@
-"""Part-of-speech and entity tags of our own tokens, through any spaCy pipeline or the small one that ships."""
+"""Part-of-speech and entity tags of our own tokens, through any spaCy pipeline or the small one in the repository."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _UNUSED = ["parser", "senter", "lemmatizer", "textcat", "textcat_multilabel", "e
 
 
 class Tagger:
-    """A spaCy pipeline, by folder or name: 'english' is the one that ships, others are installed packages.
+    """A spaCy pipeline, by folder or name: 'english' is the one in the repository, others are installed packages.
 
     spaCy itself is needed only to tag, not to know the labels: tags computed on one machine serve on another.
     """
@@ -80,6 +80,11 @@ class Tagger:
 def pipeline_folder(name: str) -> Path:
     """Where a pipeline's files are: the shipped one, a folder, or inside an installed package."""
     if name == "english":
+        if not SHIPPED.is_dir():  # the wheel leaves it out: no shipped reader uses tags
+            raise UserError(
+                "inputs.tags=english: that pipeline is in the repository and not in the wheel; "
+                "install from a checkout (pip install -e .), or name another spaCy pipeline."
+            )
         return SHIPPED
     folder = Path(name).expanduser()
     if (folder / "config.cfg").is_file():

@@ -2,7 +2,7 @@
 uncased splits it), or those of a GloVe text file, plain or gzip-compressed, streamed, and only the wanted words kept.
 
 A subword table is one safetensors file: ``vectors`` int8 [P, dim], ``scale`` float32 [P] (a row is scale · int8),
-``pieces`` (the piece strings as UTF-8, joined by newlines). ``scripts/build_vectors.py`` makes one.
+``pieces`` (the piece strings as UTF-8, joined by newlines). ``lab/scripts/build_vectors.py`` makes one.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ class SubwordTable:
         """Open a shipped table by name, or any table by path."""
         path = table_path(source)
         wrong = OSError, ValueError, KeyError, IndexError
-        with user_error_on(f"{path}: not a subword table ({{why}}); scripts/build_vectors.py builds one.", *wrong):
+        with user_error_on(f"{path}: not a subword table ({{why}}); lab/scripts/build_vectors.py builds one.", *wrong):
             tensors = map_safetensors(path)
             pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
             return cls(pieces, tensors["vectors"], tensors["scale"].astype(np.float32), path)

@@ -1,25 +1,18 @@
 """Reading in torch: for readers with a contextual encoder that is not BERT's, while a run is being trained, and for the
 attentions of many questions."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rmreader.core.console import progress
-from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_pairs
-from rmreader.data.squad import read_squad
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
 from rmreader.reading.engine.engines import EncoderInput, Logits, Rounds
-from rmreader.scoring.attention import divergences_of
-from rmreader.text.tokens import tokenize
 from rmreader.training.contextual import TextInputs
 from rmreader.training.evaluate import in_order
 from rmreader.training.feed import Feed
@@ -92,27 +85,3 @@ def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64
     own = start[k, :m], end[k, :m]
     none = None if odds is None else np.array([odds[k] + sum(np.logaddexp.reduce(x, dtype=float) for x in own)], "f4")
     return Logits(*own, none)
-
-
-def pairs_of(data: Path, limit: int = 0) -> list[EncoderInput]:
-    """The first questions of a file (all for 0) that have words to compare attentions on, short passages first."""
-    asked = [(question.text, paragraph.context) for paragraph, question in read_squad(data).questions()]
-    found = [EncoderInput(*texts, *(tokenize(text).words for text in texts)) for texts in asked[: limit or None]]
-    found = [pair for pair in found if pair.question_words and pair.context_words]
-    if not found:
-        raise UserError(f"{data}: has no questions that can be read, to compare attentions on; give other data.")
-    return sorted(found, key=lambda pair: len(pair.context_words))
-
-
-def divergences(
-    readers: Sequence[Folder], pairs: Sequence[EncoderInput], device: str | None, batch_size: int = 32
-) -> dict[str, NDArray[np.float64]]:
-    """By row of the paper's Table 5, the value of every reader on every question [readers, questions]."""
-    engines = [TorchEngine(folder, device) for folder in readers]
-    found = defaultdict[str, list[list[float]]](list)
-    with progress("attention", total=len(pairs), unit="questions") as advance:
-        for rounds in zip(*(engine.attend_many(pairs, batch_size) for engine in engines), strict=True):
-            for name, values in divergences_of(rounds).items():
-                found[name].append(values)
-            advance()
-    return {name: np.array(values).T for name, values in found.items()}

@@ -75,8 +75,8 @@ def prepare(
     device = reader_folder.pick_device(device_name)
     if world.size > 1 and not (recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned"):
         say(
-            f"{world.size} processes train together; without a tuned encoder a network is so small that this seldom "
-            "pays (an epoch of SQuAD takes 8 s on one GPU): rmreader members trains several readers at once instead."
+            f"{world.size} processes train together; without a tuned encoder a network is so small that this "
+            "seldom pays (an epoch of SQuAD takes 8 s on one GPU)."
         )
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)

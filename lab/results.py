@@ -1,0 +1,62 @@
+"""What is kept of measurements: one line of JSON each, which tables are made of again
+(log/claims/README.md)."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rmreader.core.errors import UserError
+from rmreader.core.files.atomic import write_whole
+from rmreader.core.files.reading import read_records
+
+Line = dict[str, Any]
+
+
+def read(path: Path | None) -> list[Line]:
+    """The lines of a file."""
+    refusal = "is no line of a study; remove it, or give another file."
+    return read_records(path, identity, refusal) if path is not None else []
+
+
+def keep(path: Path | None, lines: Sequence[Line]) -> None:
+    """Add lines to a file, each in the place of the same one from before."""
+    if path is not None and lines:
+        together = {identity(line): line for line in [*read(path), *lines]}
+        write_whole(
+            path,
+            "".join(
+                json.dumps(line, ensure_ascii=False) + "\n" for line in together.values()
+            ).encode(),
+        )
+
+
+def identity(line: Line) -> tuple[str, ...]:
+    """What a line is about; of two with the same, the later one counts."""
+    return (
+        line["kind"],
+        line["study"],
+        line["row"],
+        *(str(line.get(key)) for key in ("setting", "seed", "readers")),
+    )
+
+
+class Group(NamedTuple):
+    """Lines that may be compared: of one file, study and setting."""
+
+    log: str
+    study: str
+    lines: list[Line]
+
+
+def groups(folder: Path) -> list[Group]:
+    """The kept lines in a folder's files."""
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder}: no such folder; give the one with the kept lines, as log/claims."
+        )
+    found: dict[tuple[str, str, str], list[Line]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in read(path):
+            found.setdefault((path.stem, line["study"], str(line.get("setting"))), []).append(line)
+    return [Group(log, study, lines) for (log, study, _), lines in found.items()]

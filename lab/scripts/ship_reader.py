@@ -1,0 +1,166 @@
+"""Make a reader fit to ship: one trained folder or the mean of several, in 8 bits, with its card,
+scores and signature.
+
+    python -m lab.scripts.ship_reader OUT/best [OUT/best ...] --out src/rmreader/readers/small \\
+        --held-out heldout.json.gz --dev dev-v1.1.json.gz --adversarial addsent.json.gz addonesent.json.gz \\
+        --recipe recipes/small.yaml --summary "Runs on a laptop's processor with nothing to download."
+
+Everything in the folder is written here: the temperature is fitted on the held-out questions where
+the readers have none of their own, 8-bit products are measured on them, and the scores are those
+that `rmreader evaluate` gives for the very files that ship. Nothing is written where any step
+fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rmreader.core.errors import UserError
+from rmreader.core.files.manifest import CARD, sign
+from rmreader.core.files.outputs import folder_to_write
+from rmreader.core.recipe import save_recipe
+from rmreader.core.version import commit
+from rmreader.readers.folder import MANIFEST, RECIPE, card, open_folder, update
+from rmreader.reading import export
+from rmreader.reading.calibrate import calibrate, questions_of
+from rmreader.training.average import average
+
+NAMES = {"dev-v1.1": "SQuAD 1.1 dev", "addsent": "AddSent", "addonesent": "AddOneSent"}
+
+
+def ship(args: argparse.Namespace) -> None:
+    """All steps, in a folder beside the place, and then into it."""
+    if len({*map(called, (args.dev, *args.adversarial))}) <= len(args.adversarial):
+        raise UserError("two of the files to report on have the same name; rename one.")
+    sources = [open_folder(source).path for source in args.trained]
+    folder_to_write(args.out, *sources)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    export.ALLOWED_LOSS = args.allowed_loss
+    with tempfile.TemporaryDirectory(dir=args.out.parent, prefix=f".{args.out.name}-") as place:
+        whole, small = Path(place) / "whole", Path(place) / args.out.name
+        if len(sources) > 1:
+            average(sources, whole)
+        else:
+            shutil.copytree(sources[0], whole)
+        forget_places(whole)
+        export.shrink(whole, small, "int8", "int8", args.held_out)
+        if (
+            "calibration" not in (about := open_folder(small)).about
+        ):  # by the very engine that ships
+            calibrate(small, questions_of(args.held_out, about.recipe.network.no_answer))
+        scores = {called(args.dev): measured(small, args.dev)}
+        if about.recipe.network.no_answer:
+            scores["held-out articles"] = measured(small, args.held_out)
+        scores |= {
+            called(data): measured(small, data, "--adversarial") for data in args.adversarial
+        }
+        describe(small, scores, args)
+        os.rename(small, args.out)
+
+
+def forget_places(folder: Path) -> None:
+    """Keep only the last names of the paths that a reader started and learned from: they say
+    nothing to others."""
+    reader = open_folder(folder)
+    training = reader.recipe.training
+    teacher = ",".join(Path(one).name for one in training.teacher.split(",") if one)
+    training = dataclasses.replace(training, init=Path(training.init).name, teacher=teacher)
+    save_recipe(dataclasses.replace(reader.recipe, training=training), folder / RECIPE)
+    sign(folder, MANIFEST, reader.about)
+
+
+def called(data: Path) -> str:
+    """The name of a data set in manifest and card."""
+    stem = data.name.split(".json")[0]
+    return NAMES.get(stem, stem)
+
+
+def measured(folder: Path, data: Path, *options: str) -> dict[str, float]:
+    """What `rmreader evaluate` says of the files, on this machine."""
+    words = [
+        sys.executable,
+        "-m",
+        "rmreader",
+        "evaluate",
+        str(data),
+        "--model",
+        str(folder),
+        "--json",
+        *options,
+    ]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"{data}: could not be scored: {done.stderr.strip()}")
+    found = json.loads(done.stdout)
+    return {
+        name: found[name]
+        for name in ("exact_match", "f1", "total", "ece", "no_answer")
+        if name in found
+    }
+
+
+def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> None:
+    """Write manifest and card; scores from training stay under their names, after those of the
+    files."""
+    reader = open_folder(folder)
+    about = reader.about | {
+        "summary": args.summary,
+        "scores": scores
+        | {name: score for name, score in reader.about["scores"].items() if name == "selection"},
+        "measured_from_files": sorted(scores),
+        "provenance": reader.about["provenance"]
+        | {"commit": args.commit or commit(), "recipe": args.recipe},
+    }
+    count = sum(int(weight.size) for weight in reader.weights().values())
+    (folder / CARD).write_text(card(args.out.name, reader.recipe, about, count), encoding="utf-8")
+    update(folder, **about)
+    open_folder(folder)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "trained", nargs="+", help="reader folders; the mean of several, all from one start"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the folder to write; its name is the reader's"
+    )
+    parser.add_argument(
+        "--held-out", type=Path, required=True, help="questions that no reader learned from"
+    )
+    parser.add_argument("--dev", type=Path, required=True, help="questions to report scores on")
+    parser.add_argument(
+        "--adversarial", type=Path, nargs="*", default=[], help="AddSent-like files to report on"
+    )
+    parser.add_argument(
+        "--recipe", required=True, help="the recipe it was trained by, as the card names it"
+    )
+    parser.add_argument("--summary", default="", help="a sentence for the card")
+    parser.add_argument(
+        "--commit", default="", help="the commit it was trained at, where that is not this one"
+    )
+    parser.add_argument(
+        "--allowed-loss", type=float, default=export.ALLOWED_LOSS, help="of F1, for 8 bits"
+    )
+    args = parser.parse_args()
+    try:
+        ship(args)
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    print((args.out / CARD).read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()
