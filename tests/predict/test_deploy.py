@@ -69,12 +69,12 @@ def test_pods_have_no_privilege_and_limits(name: str, kind: str) -> None:
 
 def test_replicas_follow_a_metric_that_the_server_has() -> None:
     pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
-    from rmreader.server.metrics import Meters
+    from rmreader.server.metrics import Metrics
 
     served = documents("serve.yaml")
     scaler, deployment = served["HorizontalPodAutoscaler"]["spec"], served["Deployment"]
     (metric,) = scaler["metrics"]
-    page = Meters(lambda: 3.0).page().decode()
+    page = Metrics(lambda: 3.0).page().decode()
     assert f"\n{metric['pods']['metric']['name']} 3.0\n" in page
     assert scaler["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
     assert 1 < scaler["minReplicas"] < scaler["maxReplicas"]

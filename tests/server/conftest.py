@@ -18,7 +18,7 @@ from rmreader.reading.decision import Decision
 from rmreader.reading.engine.engines import EncoderInput, Engine, Logits, Rounds
 from rmreader.reading.reader import Reader
 from rmreader.reading.spans import log_sum
-from rmreader.server.app import create_app
+from rmreader.server.application import create_app
 from rmreader.server.batcher import Batcher
 from rmreader.server.server import KEEP_ALIVE, HttpServer, listen
 from rmreader.server.settings import Settings
@@ -39,7 +39,8 @@ class Running:
     client: httpx.Client
     stop: Callable[[], None]
     connections: Callable[[], int]
-    gate: Any
+    app: Any
+    limits: Any
 
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         return self.client.post(path, json=body, **options)
@@ -121,7 +122,8 @@ def running(reader: Any, settings: Settings, keep_alive: int = KEEP_ALIVE, shelf
         assert not thread.is_alive()
 
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
-        yield Running(url, app.batcher, client, stop, lambda: len(server.server_state.connections), app)
+        connections = lambda: len(server.server_state.connections)  # noqa: E731
+        yield Running(url, app.state.batcher, client, stop, connections, app, server.limits)
     stop()
 
 

@@ -16,9 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.in_parts import InParts
 
-from rmreader.server.batcher import PRIOR, Batcher, Full, ReadingJob, take
+from rmreader.server.batcher import Batcher, Full
 from rmreader.server.cost import count_tokens, weigh
+from rmreader.server.jobs import ExplanationJob, QuestionJob, ReadingJob
+from rmreader.server.pace import PRIOR
 from rmreader.server.settings import Settings
+from rmreader.server.turns import take
 from rmreader.text.tokens import tokenize
 
 
@@ -128,7 +131,7 @@ def serve_clients(lazy: Lazy, wanted: list[list[tuple[str, str, int]]], **settin
         for question in questions:
             (answer,) = await asyncio.gather(batcher.ask([question]), return_exceptions=True)
             got.append(answer)
-            lazy.most = max(lazy.most, len(batcher._running))
+            lazy.most = max(lazy.most, len(batcher.reading))
         return got
 
     async def main() -> list[list[Any]]:
@@ -186,13 +189,13 @@ def test_what_cannot_be_in_time_is_refused_but_never_a_lone_question(held: Any, 
 
     async def main() -> None:
         async with Batcher(held, Settings(deadline=100.0)).running() as batcher:
-            batcher._seconds, batcher._tokens = 120.0, weigh("Who?", passage)  # as if each took 120 seconds
+            batcher.pace.seconds, batcher.pace.tokens = 120.0, weigh("Who?", passage)  # as if each took 120 seconds
             with pytest.raises(Full):
                 await batcher.ask([one] * 3)
             assert batcher.expected_wait() == 0
             alone = asyncio.create_task(batcher.ask([one]))
             await asyncio.to_thread(held.began.wait, 10)
-            batcher._seconds = 40.0
+            batcher.pace.seconds = 40.0
             with pytest.raises(Full):  # 40 seconds of others, and 80 of its own
                 await batcher.ask([one] * 2)
             joins = asyncio.create_task(batcher.ask([one]))
@@ -205,13 +208,13 @@ def test_what_cannot_be_in_time_is_refused_but_never_a_lone_question(held: Any, 
 def test_half_of_the_deadline_is_kept_in_reserve(held: Any, passage: str) -> None:
     async def main() -> None:
         async with Batcher(held, Settings(deadline=100.0)).running() as batcher:
-            batcher._seconds, batcher._tokens = 60.0, weigh("Who?", passage)  # as if each took 60 seconds
+            batcher.pace.seconds, batcher.pace.tokens = 60.0, weigh("Who?", passage)  # as if each took 60 seconds
             first = asyncio.create_task(batcher.ask([("Who?", passage, 1)]))
             await asyncio.to_thread(held.began.wait, 10)
             with pytest.raises(Full) as refused:  # it would be in time, but for the smallest delay
                 await batcher.ask([("Who?", "Ada.", 1)])
             assert refused.value.retry_after == 60
-            batcher._seconds = 40.0
+            batcher.pace.seconds = 40.0
             second = asyncio.create_task(batcher.ask([("Who?", "Ada.", 1)]))
             held.gate.set()
             assert len(await first) == len(await second) == 1
@@ -261,7 +264,7 @@ def test_a_short_question_is_accepted_where_a_long_one_fills_the_deadline(reader
 
     async def main() -> None:
         async with Batcher(parts, Settings(deadline=100.0)).running() as batcher:  # type: ignore[arg-type]
-            batcher._seconds, batcher._tokens = 100.0, weigh("long?", long)
+            batcher.pace.seconds, batcher.pace.tokens = 100.0, weigh("long?", long)
             first = asyncio.create_task(batcher.ask([("long?", long, 1)]))
             await asyncio.to_thread(parts.began.wait, 10)
             with pytest.raises(Full):
@@ -287,7 +290,7 @@ def test_never_too_few(text: str) -> None:
 def test_a_misjudged_pace_does_not_refuse_a_list_for_ever(reader: Any, passage: str) -> None:
     async def main() -> int:
         async with Batcher(reader, Settings()).running() as batcher:
-            batcher._seconds, batcher._tokens = 100.0, weigh("Who?", passage)  # as if it had once stood still
+            batcher.pace.seconds, batcher.pace.tokens = 100.0, weigh("Who?", passage)  # as if it had once stood still
             for refused in range(100):
                 with contextlib.suppress(Full):
                     await batcher.ask([("Who?", passage, 1)] * 4)
@@ -366,12 +369,12 @@ def test_the_event_loop_never_waits_for_the_reader(held: Any, passage: str) -> N
     assert threads == {"reader_0"}
 
 
-def jobs(sizes: list[int], explained: set[int] = frozenset()) -> list[ReadingJob]:  # type: ignore[assignment]
+def jobs(sizes: list[int], explained: set[int]) -> list[ReadingJob]:
     loop = asyncio.new_event_loop()
-    made = [
-        ReadingJob("", "", 1, (lambda explanation: explanation) if k in explained else None, size, loop.create_future())
-        for k, size in enumerate(sizes)
-    ]
+    made: list[ReadingJob] = []
+    for k, size in enumerate(sizes):
+        common: dict[str, Any] = {"question": "", "passage": "", "size": size, "future": loop.create_future()}
+        made.append(ExplanationJob(**common, write=repr) if k in explained else QuestionJob(**common))
     loop.close()
     return made
 
@@ -394,9 +397,10 @@ def test_batches_keep_the_order_of_arrival_and_their_bounds(
         assert pending == before[len(batch) :]
         assert 1 <= len(batch) <= count
         assert len(batch) == 1 or sum(job.size for job in batch) <= characters
-        assert len(batch) == 1 or all(job.finish is None for job in batch)
+        assert len(batch) == 1 or all(isinstance(job, QuestionJob) for job in batch)
         assert [job.size for job in batch] == sorted(job.size for job in batch)
-        if pending and len(batch) < count and batch[0].finish is None and pending[0].finish is None:  # and full
+        together = pending and isinstance(batch[0], QuestionJob) and isinstance(pending[0], QuestionJob)
+        if together and len(batch) < count:  # and full
             assert sum(job.size for job in batch) + pending[0].size > characters
         everything = everything[len(batch) :]
     assert everything == []

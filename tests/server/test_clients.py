@@ -38,7 +38,7 @@ def test_many_calls_of_one_client_have_one_turn_a_round(reader: Any, passage: st
             tasks.append(asyncio.create_task(ask(batcher, "patient", "patient?", long)))
             tasks.append(asyncio.create_task(ask(batcher, "greedy", "greedy short?", passage)))
             await asyncio.sleep(0.01)
-            batcher._seconds, batcher._tokens = 1.0, 2_000.0  # as if a turn took a second
+            batcher.pace.seconds, batcher.pace.tokens = 1.0, 2_000.0  # as if a turn took a second
             waits.update({client: wait_of(batcher, client) for client in ("greedy", "stranger")})
             tasks.append(asyncio.create_task(ask(batcher, "brief", "brief?", passage)))
             await asyncio.sleep(0.01)
@@ -70,8 +70,8 @@ def test_whoever_is_at_one_address_is_one_client(start: Any, held: Any, passage:
     threads = [threading.Thread(target=post, args=(f"127.0.0.{k}",)) for k in (2, 2, 3, 3)]
     for thread in threads:
         thread.start()
-    until(lambda: len(server.batcher.pending) + len(server.batcher._running) == 4)
-    clients = sorted(job.client for job in server.batcher.pending + server.batcher._running)
+    until(lambda: len(server.batcher.pending) + len(server.batcher.reading) == 4)
+    clients = sorted(job.client for job in server.batcher.pending + server.batcher.reading)
     held.gate.set()
     for thread in threads:
         thread.join(30)

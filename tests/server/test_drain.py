@@ -104,6 +104,34 @@ def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passa
         httpx.get(f"{server.url}/livez", trust_env=False)
 
 
+def test_sigterm_in_the_same_instant_as_many_connects_loses_none(launch: Callable[..., Process], passage: str) -> None:
+    server = launch()
+    port = int(server.url.rpartition(":")[2])
+    body = json.dumps({"question": "Who was the engineer?", "passage": passage}).encode()
+    head = b"POST /v1/answer HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    call = head + b"content-length: %d\r\n\r\n" % len(body) + body
+    with contextlib.ExitStack() as stack:
+        # While the process is stopped, the kernel accepts for it: all of this comes at once.
+        server.process.send_signal(signal.SIGSTOP)
+        clients = []
+        for _ in range(100):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            clients.append(client)
+        for client in clients[:50]:
+            client.sendall(call)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGCONT)
+        for client in clients[50:]:
+            client.sendall(call)
+        answers = []
+        for client in clients:
+            with client.makefile("rb") as stream:
+                answers.append(stream.read())
+    assert [answer[:13] for answer in answers] == [b"HTTP/1.1 200 "] * 100
+    assert all(b"Josiah Penn" in answer for answer in answers)
+    assert server.end() == 0
+
+
 def test_the_command_serves_documents_with_answers_as_long_as_asked_for(
     launch: Callable[..., Process], shelf: Any, passage: str
 ) -> None:

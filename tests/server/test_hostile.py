@@ -146,7 +146,7 @@ def test_a_long_reading_ends_when_its_client_leaves(start: Any, until: Any, read
     if manner == "reset":
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     raw.close()
-    until(lambda: not server.batcher._running and not server.batcher.pending)
+    until(lambda: not server.batcher.reading and not server.batcher.pending)
     assert endless.parts < 300
     until(lambda: server.connections() == 0)
 
@@ -155,7 +155,7 @@ def test_a_long_reading_ends_at_its_deadline(start: Any, until: Any, reader: Any
     endless = Endless(reader)
     server = start(endless, deadline=0.5)
     assert server.post("/v1/answer", {"question": "Who?", "passage": "." * 50_000}).status_code == 504
-    until(lambda: not server.batcher._running and not server.batcher.pending)
+    until(lambda: not server.batcher.reading and not server.batcher.pending)
     assert endless.parts < 100
 
 
@@ -204,11 +204,11 @@ def test_unread_answers_are_bounded_all_together_and_the_oldest_go(
             raw = stack.enter_context(connect(server, 4096))
             raw.sendall(call("/v1/explain", ask))
             assert raw.recv(12) == b"HTTP/1.1 200"
-            until(lambda: len(server.gate.unread) > 0)
-            assert sum(one.transport.get_write_buffer_size() for one in list(server.gate.unread)) <= 4 * 2**20
+            until(lambda: len(server.limits.unread) > 0)
+            assert sum(one.transport.get_write_buffer_size() for one in list(server.limits.unread)) <= 4 * 2**20
         until(lambda: server.connections() < 6)
         assert len(server.post("/v1/explain", ask).content) > 2**20  # who reads gets it
-    until(lambda: not server.gate.unread)  # nobody who has left is remembered
+    until(lambda: not server.limits.unread)  # nobody who has left is remembered
 
 
 def test_attention_of_a_long_question_is_refused(server: Any, passage: str) -> None:

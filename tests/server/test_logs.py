@@ -50,3 +50,13 @@ def test_no_line_holds_what_was_asked(start: Any, until: Any, caplog: pytest.Log
     assert failed["error"] == "ValueError"
     assert any("ask_many" in place for place in failed["at"])
     assert word not in json.dumps(logged)
+
+
+def test_the_trace_id_of_the_caller_is_logged(server: Any, until: Any, caplog: pytest.LogCaptureFixture) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    headers = [f"00-{trace}-00f067aa0ba902b7-01", f"00-{trace}-1-01", 'x"}\\n', ""]
+    with caplog.at_level(logging.INFO, "rmreader.server"):
+        for header in headers:
+            server.client.get("/livez", headers={"traceparent": header})
+        until(lambda: len(lines(caplog)) == len(headers))
+    assert [line.get("trace_id") for line in lines(caplog)] == [trace, None, None, None]

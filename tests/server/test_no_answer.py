@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rmreader.reading.reader import Reader
-from rmreader.server.batcher import SLICE
 from rmreader.server.cost import weigh
+from rmreader.server.jobs import SLICE
 
 THERE, ABSENT = "Who was the engineer?", "When did Napoleon see the canal?"
 

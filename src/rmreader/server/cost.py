@@ -1,27 +1,39 @@
-"""What a question costs the reader, judged before it is read and in a tenth of the time it takes to find its tokens."""
+"""What a question costs the reader, estimated before it is read.
 
-WINDOW, NEW = 400, 274  # tokens of a window of a long passage, and those that the window before did not have
-FIXED_COST = 20  # tokens that a window costs the reader on top of its own length; a token of the question costs half
+This takes a tenth of the time that finding the tokens would.
+"""
 
-# Space, letter, digit, and what is a token by itself.
-_KINDS = bytes(
-    b" a0."[0 if c.isspace() else 1 if c.isalpha() else 2 if c.isdigit() else 3] for c in map(chr, range(256))
-)
+WINDOW = 400  # tokens of a window of a long passage
+NEW = 274  # tokens of a window that the window before did not have
+FIXED_COST = 20  # tokens that a window costs on top of its own length
+
+
+def _kind(character: str) -> str:
+    """Classify a character: space, letter, digit, or a token by itself."""
+    if character.isspace():
+        return " "
+    if character.isalpha():
+        return "a"
+    return "0" if character.isdigit() else "."
+
+
+_KINDS = "".join(_kind(chr(code)) for code in range(256)).encode()
+_TOKEN_STARTS = (b" a", b"0a", b".a", b" 0", b"a0", b".0")
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of a text. Of what is not ASCII each character counts as one, which is rather too much."""
+    """Count the tokens of a text, rather too many: each character beyond ASCII counts as one."""
     kinds = b" " + text.encode("ascii", "replace").translate(_KINDS)
-    return kinds.count(b".") + sum(map(kinds.count, (b" a", b"0a", b".a", b" 0", b"a0", b".0")))
+    return kinds.count(b".") + sum(kinds.count(start) for start in _TOKEN_STARTS)
 
 
 def window_cost(question: str, length: int = WINDOW) -> int:
-    """What one window costs, and the question, which is read anew with each."""
+    """Estimate one window, and the question, which is read again with each at half the price."""
     return length + count_tokens(question) // 2 + FIXED_COST
 
 
 def weigh(question: str, passage: str) -> int:
-    """What a question about a passage costs, in tokens of a short passage."""
+    """Estimate a question about a passage, in tokens of a short passage."""
     length = count_tokens(passage)
     if length <= WINDOW:
         return window_cost(question, length)
@@ -29,6 +41,7 @@ def weigh(question: str, passage: str) -> int:
 
 
 def weigh_attention(question: str, passage: str) -> int:
-    """What showing the attention costs: a token more for every thirty numbers of a round, which must go into JSON."""
+    """Estimate an explanation: one token more for every thirty numbers that go into its JSON."""
     length = min(WINDOW, count_tokens(passage))
-    return weigh(question, passage) + length * (length + count_tokens(question)) // 30
+    numbers = length * (length + count_tokens(question))
+    return weigh(question, passage) + numbers // 30

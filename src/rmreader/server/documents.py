@@ -1,4 +1,4 @@
-"""Asking documents: what a search finds is read in turn with all other questions; an answer is shown in its place."""
+"""Asking documents: what a search finds is read in turn with all other questions."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from rmreader.documents.places import BETWEEN
 from rmreader.documents.shelf import READ, Shelf
 from rmreader.server import schemas
 from rmreader.server.batcher import CLIENT, Batcher
-from rmreader.server.schemas import Refused, Response, reply
+from rmreader.server.responses import Refused, Response, reply
 
 AROUND = 10  # passages before and after an answer's that are shown with it
 SEARCHES = 2  # at once
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Documents:
-    """The shelf that a server has, if any. No client ever names a file, only passages of the index by their ids."""
+    """The shelf that a server has, if any. Clients name passages by their ids, never files."""
 
     def __init__(self, shelf: Shelf | None, batcher: Batcher) -> None:
         self._shelf, self._batcher = shelf, batcher
@@ -33,7 +33,11 @@ class Documents:
     def shelf(self) -> Shelf:
         """The shelf, or a refusal."""
         if self._shelf is None:
-            raise Refused(404, "no_index", "This server has no index of documents; it does if started with --index.")
+            raise Refused(
+                404,
+                "no_index",
+                "This server has no index of documents; it does if started with --index.",
+            )
         return self._shelf
 
     async def ask(self, ask: schemas.AskShelf) -> Response:
@@ -42,7 +46,9 @@ class Documents:
         passages = await self._look(self.shelf.search, ask.question, count)
         can_tell = getattr(self._batcher.reader, "decision", None) is not None
         candidates = Candidates.of(passages, can_tell)
-        read = await self._batcher.ask([(ask.question, text, ask.top, True) for text in candidates.texts])
+        read = await self._batcher.ask(
+            [(ask.question, text, ask.top, True) for text in candidates.texts]
+        )
         cited = candidates.rank(read, ask.top, ask.min_confidence, ask.always)
         return reply(public(cited))
 
@@ -51,7 +57,9 @@ class Documents:
         near = await self._look(self.shelf.index.around, ask.passage, AROUND)
         number = next((number for number, one in enumerate(near) if one.id == ask.passage), None)
         if number is None:
-            raise Refused(404, "no_passage", "The index has no such passage; it may have changed: ask again.")
+            raise Refused(
+                404, "no_passage", "The index has no such passage; it may have changed: ask again."
+            )
         here = near[number]
         start = sum(len(one.text) + len(BETWEEN) for one in near[:number])
         tree = {"document": here.file, "page": here.stretch.page, "heading": here.stretch.heading}
@@ -62,8 +70,12 @@ class Documents:
         """In a thread: an index may be large, and on a slow disk."""
         async with self._turns.setdefault(CLIENT.get(), asyncio.Lock()):
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._pool, look, what, count)
-            except UserError as error:  # whose sentence names a file: it is no fault of the client's
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._pool, look, what, count
+                )
+            except (
+                UserError
+            ) as error:  # whose sentence names a file: it is no fault of the client's
                 raise RuntimeError("the index cannot be used") from error
 
 

@@ -1,7 +1,7 @@
-"""One JSON object per line on stderr: when, what, which request. Never a question, a passage, or an error's own words.
+"""One JSON object per line on stderr: when, what, which request.
 
-A thread of its own writes the lines. Where nobody reads them they wait, up to a bound; then the oldest are dropped and
-counted. The server never waits for its log.
+No line ever holds a question, a passage, or an error's own words. A thread of its own writes the
+lines. Where nobody reads them they wait, up to a bound; then the oldest are dropped and counted.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ log = logging.getLogger("rmreader.server")
 
 
 class Lines(logging.Formatter):
-    """Formats a record as one line of JSON; fields given as ``extra={"fields": {...}}`` are beside the event."""
+    """Formats a record as one line of JSON, with the fields of ``extra={"fields": {...}}``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
@@ -41,7 +41,7 @@ class Lines(logging.Formatter):
 class Patient(logging.Handler):
     """Leaves the writing to a thread, which no one waits for.
 
-    The thread writes past Python's own buffer: it may hang in there when the process ends, with the buffer locked.
+    The thread writes past Python's own buffer: it may hang in there when the process ends.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -73,7 +73,9 @@ class Patient(logging.Handler):
                 lines.append(self.waiting.popleft())
             if (dropped := self.dropped) > told:
                 fields = {"lines": dropped - told, "in_all": dropped}
-                record = logging.makeLogRecord({"msg": "log_dropped", "levelname": "WARNING", "fields": fields})
+                record = logging.makeLogRecord(
+                    {"msg": "log_dropped", "levelname": "WARNING", "fields": fields}
+                )
                 lines, told = [self.format(record), *lines], dropped
             data = "".join(f"{line}\n" for line in lines).encode()
             with contextlib.suppress(OSError):  # closed, or whoever read it has left
@@ -85,7 +87,10 @@ class Patient(logging.Handler):
 def failure(error: BaseException) -> dict[str, Any]:
     """Kind and place of an error. Its message stays out: it may quote what was asked."""
     frames = traceback.extract_tb(error.__traceback__)
-    return {"error": type(error).__name__, "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]}
+    return {
+        "error": type(error).__name__,
+        "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }
 
 
 def event(name: str, **fields: Any) -> None:

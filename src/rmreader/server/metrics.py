@@ -1,37 +1,69 @@
-"""What /metrics tells Prometheus. Each app counts for itself; no label ever holds a caller's text."""
+"""What /metrics tells Prometheus.
+
+Each app counts for itself. No label ever holds a caller's text.
+"""
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 QUESTIONS = (1, 2, 4, 8, 16, 32, 64)
 
 
-class Meters:
-    """The server's counters."""
+class Metrics:
+    """The server's counters; ``waiting`` tells how many questions are in the queue."""
 
     def __init__(self, waiting: Callable[[], float]) -> None:
-        self._all = own = CollectorRegistry()
-        ProcessCollector(registry=own)
-        what = "Requests by route and status."
-        self._requests = Counter("rmreader_requests", what, ["route", "status"], registry=own)
-        long = "From a request's head to the end of its response."
-        self._seconds = Histogram("rmreader_request_seconds", long, ["route"], buckets=SECONDS, registry=own)
-        self._sizes = Histogram("rmreader_batch_questions", "Questions read at once.", buckets=QUESTIONS, registry=own)
-        self._times = Histogram("rmreader_batch_seconds", "Time to read one batch.", buckets=SECONDS, registry=own)
-        Gauge("rmreader_waiting_questions", "Questions in the queue.", registry=own).set_function(waiting)
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter(
+            "rmreader_requests",
+            "Requests by route and status.",
+            ["route", "status"],
+            registry=self._registry,
+        )
+        self._request_seconds = Histogram(
+            "rmreader_request_seconds",
+            "From a request's head to the end of its response.",
+            ["route"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._batch_questions = Histogram(
+            "rmreader_batch_questions",
+            "Questions read at once.",
+            buckets=QUESTIONS,
+            registry=self._registry,
+        )
+        self._batch_seconds = Histogram(
+            "rmreader_batch_seconds",
+            "Time to read one batch.",
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        queue = Gauge(
+            "rmreader_waiting_questions", "Questions in the queue.", registry=self._registry
+        )
+        queue.set_function(waiting)
 
-    def batch(self, size: int, seconds: float) -> None:
+    def count_batch(self, size: int, seconds: float) -> None:
         """Count one batch."""
-        self._sizes.observe(size)
-        self._times.observe(seconds)
+        self._batch_questions.observe(size)
+        self._batch_seconds.observe(seconds)
 
-    def request(self, route: str, status: int, seconds: float) -> None:
+    def count_request(self, route: str, status: int, seconds: float) -> None:
         """Count one response."""
         self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self._request_seconds.labels(route).observe(seconds)
 
     def page(self) -> bytes:
-        """All of it in Prometheus's text format."""
-        return generate_latest(self._all)
+        """Write all of it in Prometheus's text format."""
+        return generate_latest(self._registry)

@@ -1,196 +1,253 @@
-"""What happens to a request before and after it is answered: id, host, key, size, deadline, headers, log line, count.
+"""What happens to every request before and after its endpoint: plain ASGI middleware.
 
-Plain ASGI: every address is known beforehand, so a framework would only stand between this and the calls.
+From the outside in: ``RequestMiddleware`` (id, log line, count, headers, failures),
+``HostMiddleware`` (host and origin), Starlette's CORS where origins are allowed, ``KeyMiddleware``.
 """
 
-from __future__ import annotations
-
-import asyncio
 import hmac
 import ipaddress
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Iterable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rmreader.server.batcher import CLIENT, Batcher
 from rmreader.server.logs import event, failure
-from rmreader.server.metrics import Meters
-from rmreader.server.schemas import Refused, Response, refuse
+from rmreader.server.metrics import Metrics
+from rmreader.server.responses import Refused, refuse
 from rmreader.server.settings import Settings
 
-if TYPE_CHECKING:
-    from rmreader.server.transport import Connection
-
-Headers = Mapping[bytes, bytes]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(:[0-9]*)?")
-DISCARD = 8  # an oversized body is read and thrown away up to this many times the limit, so that its sender hears why
-HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-]
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+}
+RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
-class Route(NamedTuple):
-    """What answers at an address: headers and body in, the response out."""
-
-    method: str
-    run: Callable[[Headers, bytes], Awaitable[Response]]
-
-
-class Gate:
-    """The app, and the one way into it."""
-
-    def __init__(self, routes: Mapping[str, Route], settings: Settings, batcher: Batcher, meters: Meters) -> None:
-        self.routes, self.settings, self.batcher, self.meters = routes, settings, batcher, meters
-        self.key = settings.api_key.encode()
-        self.unread: dict[Connection, asyncio.TimerHandle] = {}  # that do not take their answers, the oldest first
-        self.listed = {name.strip().lower() for name in settings.host_names.split(",")} - {""}
-        self.names = {*self.listed, settings.host.lower(), "localhost"}
-
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one request; its connection may cancel this when the client has gone."""
-        visit, connection = Visit(scope), scope["connection"]
-        connection.task = asyncio.current_task()
-        CLIENT.set(str((scope["client"] or [""])[0]))  # of this task alone; whoever is at that address takes turns
-        try:
-            try:
-                response = await self._admit(visit, receive)
-            except Refused as refused:
-                response = refused.response
-            except Exception as error:  # never a traceback to the caller, never his words in the log
-                event("failed", id=visit.id, **failure(error))
-                told = "Something broke on our side; the log has it under this request's id."
-                response = refuse(500, "internal", told)
-            await self._send(visit, response, send)
-        except asyncio.CancelledError:
-            if not connection.lost:
-                raise
-            scope["cycle"].disconnected = True  # nobody is to be told that there was no answer
-        finally:
-            connection.task = None
-            self._record(visit)
-
-    async def _admit(self, visit: Visit, receive: Receive) -> Response:
-        """The response to a request that may come in."""
-        self._check_host(visit)
-        if visit.path.startswith("/v1/"):
-            self._check_key(visit.headers)
-        route = self.routes.get(visit.path)
-        if route is None:
-            raise Refused(404, "not_found", "There is nothing at this address; /openapi.json lists what there is.")
-        if route.method != ("GET" if visit.method == "HEAD" else visit.method):  # uvicorn leaves out the body of a HEAD
-            message = "This address does not take that method; /openapi.json lists what it takes."
-            raise Refused(405, "method_not_allowed", message, {"allow": route.method})
-        if route.method == "GET":
-            return await route.run(visit.headers, b"")
-        try:
-            async with asyncio.timeout(self.settings.deadline):
-                body = await self._read(receive, visit)
-                self.batcher.check_room()
-                return await route.run(visit.headers, body)
-        except TimeoutError:
-            return self._late(visit)
-
-    async def _read(self, receive: Receive, visit: Visit) -> bytes:
-        """The body, unless it is larger than allowed, whether or not its length was announced."""
-        limit, chunks = self.settings.max_body, []
-        length = visit.headers.get(b"content-length", b"")
-        visit.close = length.isdigit() and int(length[:20]) > limit * DISCARD
-        while not visit.read and not visit.close:
-            message = await receive()
-            chunk = message.get("body", b"")
-            visit.received += len(chunk)
-            visit.read = not message.get("more_body", False)
-            if visit.received <= limit:
-                chunks.append(chunk)
-            visit.close = visit.received > limit * DISCARD
-        if visit.close or visit.received > limit:
-            raise Refused(413, "too_large", f"The request is larger than {limit:,} bytes; send less text at once.")
-        return b"".join(chunks)
-
-    def _check_host(self, visit: Visit) -> None:
-        """Refuse what a web page of another origin has its reader's browser send.
-
-        A name that its owner points at this machine (DNS rebinding) is told by Host; an address is not such a name.
-        """
-        hosts = [value.decode("latin-1").lower() for name, value in visit.scope["headers"] if name == b"host"]
-        if not hosts and visit.scope["http_version"] == "1.0":
-            return
-        parts = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        if parts is None:
-            raise Refused(400, "bad_request", "The request must have one Host header that names a host.")
-        name = parts[1].rstrip(".")
-        if name not in self.names and "*" not in self.names and not is_address(name):
-            message = "This server does not answer for the name in Host; it does if started with it in --host-names."
-            raise Refused(421, "wrong_host", message)
-        origin = visit.headers.get(b"origin", b"://" + hosts[0].encode("latin-1")).decode("latin-1").lower()
-        parts = HOST.fullmatch(place := origin.partition("://")[2])
-        if place != hosts[0] and (parts is None or parts[1] not in self.listed):  # a proxy may change Host alone
-            raise Refused(403, "other_origin", "A web page of another origin may not ask this server.")
-
-    def _check_key(self, headers: Headers) -> None:
-        if not self.key:
-            return
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        given = token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
-        if not hmac.compare_digest(given, self.key):
-            message = "This server asks for its API key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
-            raise Refused(401, "unauthorized", message, {"www-authenticate": "Bearer"})
-
-    def _late(self, visit: Visit) -> Response:
-        if visit.read:
-            message = f"No answer within {self.settings.deadline:g} seconds; ask again later, or about less text."
-            return refuse(504, "deadline", message)
-        visit.close = True
-        message = f"The request did not arrive within {self.settings.deadline:g} seconds; send it faster, or send less."
-        return refuse(408, "slow_request", message)
-
-    async def _send(self, visit: Visit, response: Response, send: Send) -> None:
-        headers = [*response.raw_headers(), *HEADERS, (b"x-request-id", visit.id.encode())]
-        if visit.close or self.batcher.draining:
-            headers.append((b"connection", b"close"))
-        visit.status = response.status
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
-
-    def _record(self, visit: Visit) -> None:
-        seconds = perf_counter() - visit.began
-        self.meters.request(visit.path if visit.path in self.routes else "other", visit.status, seconds)
-        event(
-            "request", id=visit.id, method=visit.method, path=visit.path[:100], status=visit.status,
-            ms=round(seconds * 1000, 1), bytes=visit.received,
-        )  # fmt: skip
-
-
-class Visit:
+class RequestInfo:
     """What is known of one request while it lasts."""
 
-    def __init__(self, scope: Mapping[str, Any]) -> None:
-        self.began = perf_counter()
-        self.scope, self.method = scope, scope["method"]
-        self.path: str = scope["path"].removesuffix("/") or "/"
-        self.headers: Headers = dict(scope["headers"])
-        given = self.headers.get(b"x-request-id", b"")
-        self.id = given.decode() if SANE_ID.fullmatch(given) else secrets.token_hex(8)
-        self.status = 0  # of the response, once it has begun; 0 in the log: the client left before
+    def __init__(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        self.start = perf_counter()
+        self.method: str = scope["method"]
+        self.path = route_path(scope)
+        self.id = request_id(headers.get("x-request-id", ""))
+        self.trace_id = trace_id(headers.get("traceparent", ""))
         self.received = 0  # bytes of body
-        self.read = self.close = False
+        self.status = 0  # of the response, once it has begun; 0 in the log: the client left before
+
+
+class RequestMiddleware:
+    """Gives a request its id, log line and count, and its response the headers all of them have.
+
+    An exception that no endpoint expected becomes a 500 here. The caller never sees a traceback,
+    and the log never sees the caller's words.
+    """
+
+    def __init__(
+        self, app: ASGIApp, batcher: Batcher, metrics: Metrics, paths: Iterable[str]
+    ) -> None:
+        self.app = app
+        self.batcher = batcher
+        self.metrics = metrics
+        self.paths = set(paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        info = RequestInfo(scope)
+        # A slash at the end of an address makes no difference.
+        scope["path"] = mount_path(scope) + info.path
+        # Requests from one address are one client, whose calls take turns.
+        client = scope.get("client")
+        CLIENT.set(str(client[0]) if client else "")
+        # The lifespan starts the batcher; an app that is mounted in another one has no lifespan.
+        self.batcher.start()
+
+        async def counted_receive() -> Message:
+            message = await receive()
+            info.received += len(message.get("body", b""))
+            return message
+
+        async def completed_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._complete(message, scope, info)
+            elif info.method == "HEAD":
+                message["body"] = b""
+            await send(message)
+
+        try:
+            await self.app(scope, counted_receive, completed_send)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            event("failed", id=info.id, **failure(error))
+            if not info.status:
+                message = "Something broke on our side; the log has it under this request's id."
+                await refuse(500, "internal", message)(scope, receive, completed_send)
+        finally:
+            self._record(info)
+
+    def _complete(self, message: Message, scope: Scope, info: RequestInfo) -> None:
+        """Note the status, and add the headers that every response has."""
+        info.status = message["status"]
+        headers = [*message["headers"], *RAW_HEADERS, (b"x-request-id", info.id.encode())]
+        message["headers"] = headers
+        # HTTP/2 and later have no such header.
+        if self.batcher.draining and scope["http_version"] in ("1.0", "1.1"):
+            MutableHeaders(raw=headers)["connection"] = "close"
+
+    def _record(self, info: RequestInfo) -> None:
+        seconds = perf_counter() - info.start
+        path = info.path if info.path in self.paths else "other"
+        self.metrics.count_request(path, info.status, seconds)
+        fields = {
+            "id": info.id,
+            "method": info.method,
+            "path": info.path[:100],
+            "status": info.status,
+            "ms": round(seconds * 1000, 1),
+            "bytes": info.received,
+        }
+        if info.trace_id:
+            fields["trace_id"] = info.trace_id
+        event("request", **fields)
+
+
+class HostMiddleware:
+    """Refuses what a web page of another origin has its visitor's browser send.
+
+    A name that its owner points at this machine (DNS rebinding) shows in Host; an IP address is no
+    such name. A page of another origin shows in Origin.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.listed = set(comma_list(settings.host_names))
+        self.names = {*self.listed, settings.host.lower(), "localhost"}
+        self.origins = set(comma_list(settings.cors))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is for this host."""
+        if scope["type"] == "http":
+            try:
+                self.check(scope)
+            except Refused as refused:
+                await refused.response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    def check(self, scope: Scope) -> None:
+        """Raise ``Refused`` unless every Host and Origin of a request is allowed."""
+        headers = Headers(scope=scope)
+        hosts = [host.lower() for host in headers.getlist("host")]
+        if not hosts and scope["http_version"] == "1.0":
+            return
+        match = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if match is None:
+            message = "The request must have one Host header that names a host."
+            raise Refused(400, "bad_request", message)
+        if not self._is_ours(match[1].rstrip(".")):
+            raise Refused(
+                421,
+                "wrong_host",
+                "This server does not answer for the name in Host; "
+                "it does if started with it in --host-names.",
+            )
+        # All of them: another server in between may have looked at a different one.
+        for origin in headers.getlist("origin"):
+            if not self._is_allowed(origin.lower(), hosts[0]):
+                message = "A web page of another origin may not ask this server."
+                raise Refused(403, "other_origin", message)
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self.names or "*" in self.names or is_address(name)
+
+    def _is_allowed(self, origin: str, host: str) -> bool:
+        if origin in self.origins or "*" in self.origins:
+            return True
+        place = origin.partition("://")[2]
+        match = HOST.fullmatch(place)
+        # A proxy may change Host alone, so the listed names count in Origin too.
+        return place == host or (match is not None and match[1] in self.listed)
+
+
+class KeyMiddleware:
+    """Asks calls under /v1 and /mcp for the API key, where the server has one."""
+
+    def __init__(self, app: ASGIApp, api_key: str) -> None:
+        self.app = app
+        self.api_key = api_key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that has the key, or needs none."""
+        if scope["type"] == "http" and not self._may_pass(scope):
+            message = (
+                "This server asks for its API key, "
+                "as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+            )
+            response = refuse(401, "unauthorized", message, {"www-authenticate": "Bearer"})
+            await response(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _may_pass(self, scope: Scope) -> bool:
+        path = route_path(scope)
+        if not self.api_key or not (path.startswith("/v1/") or path == "/mcp"):
+            return True
+        headers = Headers(scope=scope)
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+        return hmac.compare_digest(key.encode("latin-1"), self.api_key)
+
+
+def mount_path(scope: Scope) -> str:
+    """Return the part of the path under which this app is mounted in another one; usually empty."""
+    root: str = scope.get("root_path", "").rstrip("/")
+    path: str = scope["path"]
+    return root if path == root or path.startswith(f"{root}/") else ""
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path within this app, without a slash at its end."""
+    path: str = scope["path"].removeprefix(mount_path(scope))
+    return path.removesuffix("/") or "/"
+
+
+def request_id(header: str) -> str:
+    """Return the caller's id of a request where it is sane, or a new one."""
+    return header if REQUEST_ID.fullmatch(header) else secrets.token_hex(8)
+
+
+def trace_id(header: str) -> str:
+    """Return the trace id of a W3C ``traceparent``; empty where there is none."""
+    match = TRACEPARENT.fullmatch(header)
+    return match[1] if match else ""
+
+
+def comma_list(text: str) -> list[str]:
+    """Split a setting of several names, in lower case."""
+    names = [name.strip().lower() for name in text.split(",")]
+    return [name for name in names if name]
 
 
 def is_address(name: str) -> bool:
     """Whether a host is an IP address."""
     try:
-        return bool(ipaddress.ip_address(name.strip("[]")))
+        ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
+    return True

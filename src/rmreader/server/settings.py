@@ -1,10 +1,24 @@
 """What the server listens on and what it refuses."""
 
+import dataclasses
+import os
+import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from rmreader.core.errors import UserError
-from rmreader.core.settings import Count, Natural, NonNegative, Positive, Range, check_settings
+from rmreader.core.errors import UserError, quoted
+from rmreader.core.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Range,
+    build_settings,
+    check_settings,
+)
+
+PREFIX = "RMREADER_"
 
 
 @dataclass(frozen=True)
@@ -14,13 +28,15 @@ class Settings:
     host: str = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine alone."""
     port: Annotated[int, Range(least=0, below=65_536)] = 8000
-    """Port to listen on; 0 takes a free one and logs it."""
+    """Port to listen on; 0 takes a free one and prints it."""
     host_names: str = ""
-    """Names, with commas, that requests may ask for beside localhost, IP addresses and host; * allows every name."""
+    """Names, with commas, to answer for beside localhost and IP addresses; * for any name."""
+    cors: str = ""
+    """Origins, with commas, whose web pages may ask, as https://example.org; * for any."""
     api_key: str = ""
     """Key that every call under /v1 must carry; empty asks for none."""
     index: str = ""
-    """Index of documents, as `rmreader index` makes it, that /v1/ask and the page answer from; empty has none."""
+    """Index of documents to answer from, as `rmreader index` makes it; empty for none."""
     max_answer_length: Annotated[int, Range(least=0, most=500)] = 0
     """Longest answer in words, as for `ask`; 0 is what the reader's recipe says."""
     max_body: Count = 1_048_576
@@ -28,38 +44,79 @@ class Settings:
     max_passage: Count = 100_000
     """Longest passage in characters."""
     max_question: Count = 100_000
-    """Longest question in characters; in words it is the reader's own limit, as for `ask`."""
+    """Longest question in characters; the reader has its own limit in words, as for `ask`."""
     max_explain: Count = 4_000
-    """Longest passage in characters whose attention is handed out: it grows with the square of the length."""
+    """Longest passage in characters whose attention is shown: it grows with the square."""
     max_explain_question: Count = 300
-    """Longest question in characters whose attention is handed out."""
+    """Longest question in characters whose attention is shown."""
     max_items: Count = 64
     """Most questions in one call of /v1/answers."""
     connections: Count = 512
-    """Connections open at once; more are closed as they come."""
+    """Most connections open at once; more are closed."""
     queue: Count = 256
-    """Questions that may wait; more are refused with 503."""
+    """Most questions that may wait; more are refused with 503."""
     deadline: Positive = 10.0
-    """Seconds for the head of a request to arrive, and from then to its answer; later ones end with 504."""
+    """Timeout in seconds for request headers, and again for the answer."""
     threads: Natural = 0
     """Threads to read with; 0 takes as many as there are processors."""
     batch: Count = 32
-    """Questions the reader is given at once."""
+    """Most questions that the reader is given at once."""
     batch_tokens: Count = 12_000
     """Largest batch in tokens; a longer question is read alone, a part at a time."""
     batch_wait: NonNegative = 0.003
-    """Seconds a batch waits for clients that were just answered to ask again; an idle server never waits."""
+    """Seconds a batch waits for clients that were just answered; an idle server never waits."""
     drain_delay: NonNegative = 0.0
-    """Seconds between SIGTERM (/readyz turns 503) and closing the door, for load balancers that poll."""
+    """Seconds from SIGTERM, when /readyz turns 503, to closing the listening socket."""
 
     def __post_init__(self) -> None:
         check_settings(self, "server setting")
-        if not self.host.strip():  # to a socket, every address there is
-            raise UserError("server setting host must not be empty; 0.0.0.0 listens on every address.")
+        # To a socket, an empty host is every address there is.
+        if not self.host.strip():
+            raise UserError(
+                "server setting host must not be empty; 0.0.0.0 listens on every address."
+            )
         if self.max_items > self.queue:
             raise UserError(
-                f"server setting max_items: {self.max_items} questions can never fit a queue of {self.queue}; "
-                "raise queue or lower max_items."
+                f"server setting max_items: {self.max_items} questions can never fit a queue of "
+                f"{self.queue}; raise queue or lower max_items."
             )
-        if self.api_key and not (self.api_key.isascii() and self.api_key.isprintable() and " " not in self.api_key):
-            raise UserError("server setting api_key must be printable ASCII without spaces, as it travels in a header.")
+        if not (self.api_key.isascii() and self.api_key.isprintable()) or " " in self.api_key:
+            raise UserError(
+                "server setting api_key must be printable ASCII without spaces, "
+                "as it travels in a header."
+            )
+
+
+def settings_from_words(words: Mapping[str, str], where: str) -> Settings:
+    """Build settings from texts, as the environment and the command line have them."""
+    types = typing.get_type_hints(Settings)
+    values: dict[str, Any] = {}
+    for name, word in words.items():
+        values[name] = _number(word, types[name], f"{where}: {name}") if name in types else word
+    return build_settings(Settings, values, where)
+
+
+def settings_from_environment(
+    changes: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> tuple[Settings, str]:
+    """Return the settings and the reader's name that variables such as RMREADER_DEADLINE set.
+
+    ``changes`` are settings that count instead of the variables.
+    """
+    words: dict[str, str] = {}
+    for field in dataclasses.fields(Settings):
+        variable = f"{PREFIX}{field.name.upper()}"
+        if variable in environment:
+            words[field.name] = environment[variable]
+    settings = settings_from_words(words, "environment")
+    model = environment.get(f"{PREFIX}MODEL", "small")
+    return dataclasses.replace(settings, **changes), model
+
+
+def _number(word: str, kind: Any, where: str) -> Any:
+    if kind is str:
+        return word
+    try:
+        return kind(word)
+    except ValueError:
+        raise UserError(f"{where} must be a number; it is {quoted(word)}.") from None
