@@ -1,4 +1,4 @@
-"""A SQuAD file as token ids: encoded once in parallel, kept on disk by content, memory-mapped ever after."""
+"""A data file as token ids: encoded once in parallel, cached on disk by content, memory-mapped."""
 
 import hashlib
 import os
@@ -32,50 +32,74 @@ from rmreader.text.tokens import RULE, Tokens, tokenize
 _FORMAT = 2
 _TABLES = 1  # how rows of a table become questions
 _CHUNK = 400  # paragraphs per task
+_FEWEST_CHUNKS = 8  # below this, starting processes costs more than it saves
 
-_Chunk = list[tuple[int, int, Paragraph]]  # paragraphs, each with the numbers of its passage, in the chunk, and article
-_Encoding = tuple[list[str], dict[str, NDArray[Any]]]  # vocabulary and arrays
+# Paragraphs, each with the number of its passage in the chunk and that of its article.
+_Chunk = list[tuple[int, int, Paragraph]]
+# Vocabulary and arrays.
+_Encoding = tuple[list[str], dict[str, NDArray[Any]]]
 
 
 def encode_pairs(pairs: Sequence[tuple[str, str]]) -> Encoded:
-    """Encode (question, passage) pairs in memory; a passage that comes again is read once. Texts may be empty."""
+    """Encode (question, passage) pairs in memory. Texts may be empty.
+
+    A passage that comes again is read once.
+    """
     places: dict[str, int] = {}
     chunk: _Chunk = []
-    for number, (question, passage) in enumerate(pairs):
-        paragraph = Paragraph(passage, (Question(str(number), question, ()),))
-        chunk.append((places.setdefault(passage, len(places)), 0, paragraph))
+    questions = []
+    for number, (text, passage) in enumerate(pairs):
+        question = Question(str(number), text, ())
+        questions.append(question)
+        place = places.setdefault(passage, len(places))
+        chunk.append((place, 0, Paragraph(passage, (question,))))
     vocabulary, arrays = _encode_chunk(chunk)
-    arrays |= _texts(list(places), [question for *_, paragraph in chunk for question in paragraph.questions])
+    arrays |= _texts(list(places), questions)
     return Encoded(vocabulary, arrays, np.arange(len(pairs), dtype=np.int64))
 
 
-def encode_file(path: str | Path, cache_dir: str | Path | None = None, workers: int | None = None) -> Encoded:
+def encode_file(
+    path: str | Path,
+    cache_dir: str | Path | None = None,
+    workers: int | None = None,
+) -> Encoded:
     """Encode a data file, or open what was encoded before from the same content.
 
-    The cache is ``cache_dir``, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``. A damaged entry is made anew.
+    The cache is ``cache_dir``, else ``$RMREADER_CACHE``, else ``~/.cache/rmreader``. A damaged
+    entry is made again.
     """
     path = Path(path)
     with user_error_on(f"{path}: cannot be read ({{why}}); check the path.", OSError):
         content = file_sha256(path)
-    kind = f" {kind_of(path)} {_TABLES}" if is_table(path) else ""
-    digest = hashlib.sha256(f"{content} {_FORMAT} {RULE} True{kind}".encode())  # True: rows without answers are bad
-    folder = cache_folder("encoded", cache_dir) / digest.hexdigest()[:32]
-    return _view(path, *cached(folder, lambda: _encode(path, workers), "encoding"))
+    # "True" was once a setting; it stays, so that caches of earlier versions are still found.
+    key = f"{content} {_FORMAT} {RULE} True"
+    if is_table(path):
+        key += f" {kind_of(path)} {_TABLES}"
+    name = hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = cache_folder("encoded", cache_dir) / name
+    arrays, about = cached(folder, lambda: _encode(path, workers), "encoding")
+    return _view(path, arrays, about)
 
 
 def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
-    """What the arrays of one whole file say."""
+    """Return the view of all questions of one file."""
     words = arrays["vocabulary"].tobytes().decode("utf-8", "surrogatepass")
-    named = [tuple(Problem(str(path), *one) for one in about.get(kind, ())) for kind in ("problems", "ambiguous")]
-    rows = np.arange(len(arrays["paragraph"]), dtype=np.int64)
-    return Encoded(words.split("\n") if about["words"] else [], arrays, rows, *named)
+    return Encoded(
+        vocabulary=words.split("\n") if about["words"] else [],
+        arrays=arrays,
+        rows=np.arange(len(arrays["paragraph"]), dtype=np.int64),
+        problems=tuple(Problem(str(path), *row) for row in about.get("problems", ())),
+        ambiguous=tuple(Problem(str(path), *row) for row in about.get("ambiguous", ())),
+    )
 
 
 def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read, tokenise in chunks (in parallel where there are several), and join the parts."""
     dataset = read_data(path)
-    every = [(number, p) for number, article in enumerate(dataset.articles) for p in article.paragraphs]
-    paragraphs = [(place % _CHUNK, *one) for place, one in enumerate(every)]
+    paragraphs: _Chunk = []
+    for number, article in enumerate(dataset.articles):
+        for paragraph in article.paragraphs:
+            paragraphs.append((len(paragraphs) % _CHUNK, number, paragraph))
     chunks = [paragraphs[k : k + _CHUNK] for k in range(0, len(paragraphs), _CHUNK)]
     parts: list[_Encoding] = []
     with (
@@ -86,80 +110,137 @@ def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], d
             parts.append(part)
             advance(len(chunk))
     vocabulary, arrays = _join(parts)
-    arrays |= _texts((p.context for _, p in every), [question for _, question in dataset.questions()])
-    arrays["vocabulary"] = np.frombuffer("\n".join(vocabulary).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    about: dict[str, Any] = {"words": len(vocabulary)}
-    for name, rows in (("problems", dataset.problems), ("ambiguous", dataset.ambiguous)):
-        about[name] = [(p.article, p.paragraph, p.id, p.what, p.row) for p in rows]
+    passages = [paragraph.context for *_, paragraph in paragraphs]
+    arrays |= _texts(passages, [question for _, question in dataset.questions()])
+    words = "\n".join(vocabulary).encode("utf-8", "surrogatepass")
+    arrays["vocabulary"] = np.frombuffer(words, dtype=np.uint8)
+    about = {
+        "words": len(vocabulary),
+        "problems": [_problem_row(problem) for problem in dataset.problems],
+        "ambiguous": [_problem_row(problem) for problem in dataset.ambiguous],
+    }
     return arrays, about
 
 
+def _problem_row(problem: Problem) -> tuple[Any, ...]:
+    """Return a problem without its file, whose name may be another one next time."""
+    return problem.article, problem.paragraph, problem.id, problem.what, problem.row
+
+
 def _texts(passages: Iterable[str], questions: Sequence[Question]) -> dict[str, NDArray[Any]]:
-    """The texts themselves, and how many answers each question has."""
-    answers = (answer.text for question in questions for answer in question.answers)
-    arrays = text_arrays("passages", passages) | text_arrays("answers", answers)
-    arrays |= text_arrays("questions", (question.text for question in questions))
-    arrays |= text_arrays("names", (question.id for question in questions))
-    return arrays | {"answer_bounds": bounds_of([len(question.answers) for question in questions])}
+    """Return the texts themselves, and how many answers each question has."""
+    answers = [answer.text for question in questions for answer in question.answers]
+    arrays = {
+        **text_arrays("passages", passages),
+        **text_arrays("answers", answers),
+        **text_arrays("questions", [question.text for question in questions]),
+        **text_arrays("names", [question.id for question in questions]),
+    }
+    arrays["answer_bounds"] = bounds_of([len(question.answers) for question in questions])
+    return arrays
 
 
 @contextmanager
 def _encoded_chunks(chunks: list[_Chunk], workers: int | None) -> Iterator[Iterator[_Encoding]]:
-    """The chunks' encodings in order, by several processes where that pays.
+    """Encode the chunks in order, in several processes where that pays.
 
-    Processes are forked before the progress bar starts its thread. Only Linux forks safely; elsewhere new processes
-    would run the caller's script again, and one is quick enough.
+    Processes are forked before the progress bar starts its thread. Only Linux forks safely;
+    elsewhere new processes would run the caller's script again, and one is quick enough.
     """
     workers = min(cores() if workers is None else workers, len(chunks), 16)
-    if workers < 2 or len(chunks) < 8 or sys.platform != "linux":
+    if workers < 2 or len(chunks) < _FEWEST_CHUNKS or sys.platform != "linux":
         yield map(_encode_chunk, chunks)
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    fork = multiprocessing.get_context("fork")
-    until = os.getpid(), signal.SIGKILL  # else they would wait for its word for ever, should it be killed
-    with ProcessPoolExecutor(workers, mp_context=fork, initializer=end_with, initargs=until) as executor:
+    executor = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("fork"),
+        # Without this they would wait for ever for a parent that was killed.
+        initializer=end_with,
+        initargs=(os.getpid(), signal.SIGKILL),
+    )
+    with executor:
         yield executor.map(_encode_chunk, chunks)
 
 
+class _TokenRun:
+    """The tokens of several texts, one after the other, as ids of a vocabulary."""
+
+    def __init__(self, ids: defaultdict[str, int]) -> None:
+        self.ids = ids
+        self.tokens = array("i")
+        self.lengths: list[int] = []
+
+    def add(self, text: str) -> Tokens:
+        """Tokenise one more text."""
+        tokens = tokenize(text)
+        self.tokens.extend(map(self.ids.__getitem__, tokens.words))
+        self.lengths.append(len(tokens))
+        return tokens
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the ids and where each text begins."""
+        return {
+            f"{name}_tokens": np.array(self.tokens, dtype=np.int32),
+            f"{name}_bounds": bounds_of(self.lengths),
+        }
+
+
+def _new_vocabulary() -> defaultdict[str, int]:
+    """Return a dictionary that numbers words from 1 on, by first appearance; 0 is padding."""
+    return defaultdict(count(1).__next__)
+
+
 def _encode_chunk(paragraphs: _Chunk) -> _Encoding:
-    """Vocabulary, by first appearance, and arrays of some paragraphs; one whose passage was there is not read again."""
-    index: defaultdict[str, int] = defaultdict(count(1).__next__)
-    tokens = {"context": array("i"), "question": array("i")}
-    lengths: dict[str, list[int]] = {"context": [], "question": []}
-    starts, ends = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int32)]
+    """Encode some paragraphs; a passage that was there before is not read again."""
+    vocabulary = _new_vocabulary()
+    contexts = _TokenRun(vocabulary)
+    questions = _TokenRun(vocabulary)
+    starts = [np.empty(0, dtype=np.int32)]
+    ends = [np.empty(0, dtype=np.int32)]
     rows: list[tuple[int, int, int, int]] = []
-
-    def add(kind: str, text: str) -> Tokens:
-        found = tokenize(text)
-        tokens[kind].extend(map(index.__getitem__, found.words))
-        lengths[kind].append(len(found))
-        return found
-
     for place, article, paragraph in paragraphs:
-        if place == len(lengths["context"]):
-            passage = add("context", paragraph.context)
+        if place == len(contexts.lengths):
+            passage = contexts.add(paragraph.context)
             starts.append(passage.starts)
             ends.append(passage.ends)
-        bounds = starts[place + 1].tolist(), ends[place + 1].tolist()
+        passage_starts = starts[place + 1].tolist()
+        passage_ends = ends[place + 1].tolist()
         for question in paragraph.questions:
-            add("question", question.text)
-            rows.append((place, article, *answer_span(*bounds, question.answers)))
+            questions.add(question.text)
+            first, last = answer_span(passage_starts, passage_ends, question.answers)
+            rows.append((place, article, first, last))
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
-    arrays: dict[str, NDArray[Any]] = dict(zip(("paragraph", "article", "start", "end"), columns, strict=True))
-    for kind, ids in tokens.items():
-        arrays[f"{kind}_tokens"], arrays[f"{kind}_bounds"] = np.array(ids, dtype=np.int32), bounds_of(lengths[kind])
-    return list(index), arrays | {"starts": np.concatenate(starts), "ends": np.concatenate(ends)}
+    arrays: dict[str, NDArray[Any]] = {
+        "paragraph": columns[0],
+        "article": columns[1],
+        "start": columns[2],
+        "end": columns[3],
+        **contexts.arrays("context"),
+        **questions.arrays("question"),
+        "starts": np.concatenate(starts),
+        "ends": np.concatenate(ends),
+    }
+    return list(vocabulary), arrays
 
 
-def answer_span(starts: Sequence[int], ends: Sequence[int], answers: Sequence[Reference]) -> tuple[int, int]:
-    """First and last token of the first answer on token boundaries, else of the tokens that cover the first answer."""
+def answer_span(
+    starts: Sequence[int],
+    ends: Sequence[int],
+    answers: Sequence[Reference],
+) -> tuple[int, int]:
+    """Return first and last token of the first answer on token boundaries.
+
+    Where none is, the tokens that cover the first answer; (-1, -1) without any answer.
+    """
     covering = (-1, -1)
     for answer in answers:
         begin = answer.start + len(answer.text) - len(answer.text.lstrip())
         end = answer.start + len(answer.text.rstrip())
-        first, last = bisect_right(ends, begin), bisect_left(starts, end) - 1
+        first = bisect_right(ends, begin)
+        last = bisect_left(starts, end) - 1
         if starts[first] == begin and ends[last] == end:
             return first, last
         if covering == (-1, -1):
@@ -168,20 +249,24 @@ def answer_span(starts: Sequence[int], ends: Sequence[int], answers: Sequence[Re
 
 
 def _join(parts: list[_Encoding]) -> _Encoding:
-    """One vocabulary and one set of arrays; the same whatever way the work was divided."""
-    index: defaultdict[str, int] = defaultdict(count(1).__next__)
+    """Join the chunks to one encoding; the same however the work was divided."""
+    vocabulary = _new_vocabulary()
     joined: defaultdict[str, list[NDArray[Any]]] = defaultdict(list)
     passages = 0
-    for vocabulary, arrays in parts or [_encode_chunk([])]:
-        numbers = np.array([0, *map(index.__getitem__, vocabulary)], dtype=np.int32)
+    for words, arrays in parts or [_encode_chunk([])]:
+        # From ids of the chunk's vocabulary to ids of the joint one.
+        ids = np.array([0, *map(vocabulary.__getitem__, words)], dtype=np.int32)
         for name, values in arrays.items():
             if name.endswith("_tokens"):
-                values = numbers[values]
+                values = ids[values]
             elif name.endswith("_bounds"):
                 values = np.diff(values)
             elif name == "paragraph":
                 values = values + np.int32(passages)
             joined[name].append(values)
         passages += len(arrays["context_bounds"]) - 1
-    whole = {name: np.concatenate(values) for name, values in joined.items()}
-    return list(index), {n: bounds_of(v) if n.endswith("_bounds") else v for n, v in whole.items()}
+    whole = {}
+    for name, pieces in joined.items():
+        values = np.concatenate(pieces)
+        whole[name] = bounds_of(values) if name.endswith("_bounds") else values
+    return list(vocabulary), whole

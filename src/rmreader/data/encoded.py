@@ -18,8 +18,9 @@ from rmreader.data.store import Arrays, text_at
 class Encoded:
     """Tokenised questions and passages, whatever the lexicon.
 
-    Token id k is ``vocabulary[k - 1]`` and id 0 is padding, so ids index ``lexicon.look_up(vocabulary)`` directly.
-    Question i of this view is row ``rows[i]`` of the arrays.
+    Token id k is ``vocabulary[k - 1]`` and id 0 is padding, so ids index
+    ``lexicon.look_up(vocabulary)`` directly. Question i of this view is row ``rows[i]`` of the
+    arrays.
     """
 
     vocabulary: list[str]
@@ -27,10 +28,14 @@ class Encoded:
     rows: NDArray[np.int64]
     problems: tuple[Problem, ...] = ()
     ambiguous: tuple[Problem, ...] = ()
-    paragraph: NDArray[np.int32] = field(init=False)  # number of each question's passage, which several may share
-    article: NDArray[np.int32] = field(init=False)  # number of each question's article
-    start: NDArray[np.int32] = field(init=False)  # first token of the first answer on token boundaries; -1 of none
-    end: NDArray[np.int32] = field(init=False)  # last token, inclusive, of that answer
+    paragraph: NDArray[np.int32] = field(init=False)
+    """Number of each question's passage, which several may share."""
+    article: NDArray[np.int32] = field(init=False)
+    """Number of each question's article."""
+    start: NDArray[np.int32] = field(init=False)
+    """First token of the first answer on token boundaries; -1 without an answer."""
+    end: NDArray[np.int32] = field(init=False)
+    """Last token, inclusive, of that answer."""
 
     def __post_init__(self) -> None:
         for name in ("paragraph", "article", "start", "end"):
@@ -40,9 +45,10 @@ class Encoded:
         return len(self.rows)
 
     def subset(self, indices: NDArray[Any] | Sequence[int]) -> Self:
-        """The same data with these questions alone, in this order; a mask will do."""
+        """Return the same data with these questions alone, in this order; a mask will do."""
         chosen = np.asarray(indices)
-        return dataclasses.replace(self, rows=self.rows[chosen if len(chosen) else slice(0)])
+        rows = self.rows[chosen] if len(chosen) else self.rows[:0]
+        return dataclasses.replace(self, rows=rows)
 
     @cached_property
     def question_lengths(self) -> NDArray[np.int32]:
@@ -66,35 +72,40 @@ class Encoded:
 
     @cached_property
     def content(self) -> str:
-        """A digest of the words of all texts and where each text ends, whatever questions this view has."""
+        """A digest of the words of all texts and where each text ends.
+
+        It does not depend on which questions this view has.
+        """
         digest = hashlib.sha256("\n".join(self.vocabulary).encode("utf-8", "surrogatepass"))
         for name in ("context_tokens", "context_bounds", "question_tokens", "question_bounds"):
             digest.update(np.ascontiguousarray(self.arrays[name]).data)
         return digest.hexdigest()[:32]
 
     def question_tokens(self, i: int) -> NDArray[np.int32]:
-        """Token ids of a question."""
+        """Return the token ids of a question."""
         return self._run("question_tokens", "question_bounds", self.rows[i])
 
     def context_tokens(self, i: int) -> NDArray[np.int32]:
-        """Token ids of a question's passage."""
+        """Return the token ids of a question's passage."""
         return self._run("context_tokens", "context_bounds", self.paragraph[i])
 
     def spans(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Where the tokens of a question's passage start and end in its text."""
+        """Return where the tokens of a question's passage start and end in its text."""
         place = self.paragraph[i]
-        return self._run("starts", "context_bounds", place), self._run("ends", "context_bounds", place)
+        starts = self._run("starts", "context_bounds", place)
+        ends = self._run("ends", "context_bounds", place)
+        return starts, ends
 
     def question(self, i: int) -> str:
-        """A question's text."""
+        """Return a question's text."""
         return text_at(self.arrays, "questions", self.rows[i])
 
     def passage(self, i: int) -> str:
-        """The text of a question's passage."""
+        """Return the text of a question's passage."""
         return text_at(self.arrays, "passages", self.paragraph[i])
 
     def references(self, i: int) -> list[str]:
-        """The answers people gave to a question."""
+        """Return the answers people gave to a question."""
         begin, end = self.arrays["answer_bounds"][self.rows[i] : self.rows[i] + 2]
         return [text_at(self.arrays, "answers", k) for k in range(begin, end)]
 

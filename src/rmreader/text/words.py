@@ -14,29 +14,32 @@ B = TypeVar("B")
 class Words(Generic[A]):
     """A table of W distinct words. Row 0 is padding: a zero vector, one padding character, key -1.
 
-    Texts refer to words by row, so the character encoder runs once for each distinct word, not once per token.
+    Texts refer to words by row, so the character encoder runs once for each distinct word, not once
+    per token.
     """
 
     vectors: A  # float [W, dim]: the known vector; zeros where the word has none
     characters: A  # int [W, c]: character ids, 0 is padding
     lengths: A  # int [W]: how many characters, at least 1
     keys: A  # int [W]: equal for two words exactly when they match ignoring case
-    trainable: A  # int [W]: row of the network's own trained vectors; 0 where the known vector is used
+    trainable: (
+        A  # int [W]: row of the network's own trained vectors; 0 where the known vector is used
+    )
 
     def map(self, change: Callable[[A], B]) -> Words[B]:
-        """The same words with ``change`` applied to every array."""
+        """Return the same words with ``change`` applied to every array."""
         return Words(*(change(getattr(self, name)) for name in self.__dataclass_fields__))
 
     def take(self: Words[Any], rows: Any) -> Words[Any]:
-        """The table of the chosen rows, for arrays and tensors alike."""
+        """Return the table of the chosen rows, for arrays and tensors alike."""
         return self.map(lambda array: array[rows])
 
 
 def encodable(word: str) -> str:
-    """The word as UTF-8 can hold it: a lone surrogate reads as the replacement character."""
+    """Return the word as UTF-8 can hold it: a lone surrogate reads as the replacement character."""
     return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def round_up(number: int, multiple: int) -> int:
-    """The next multiple from the number on, for shapes that repeat."""
+    """Return the next multiple from the number on, for shapes that repeat."""
     return -(-number // multiple) * multiple
