@@ -19,7 +19,7 @@ from rmreader.cli.chat import ShelfChat
 from rmreader.core.errors import UserError
 from rmreader.documents.document import read_document
 from rmreader.documents.index import Passage
-from rmreader.documents.places import Stretch
+from rmreader.documents.places import TextSpan
 from rmreader.documents.rank import choose
 from rmreader.documents.shelf import Shelf
 from rmreader.reading.answers import Answer, Answers
@@ -37,7 +37,7 @@ ASKED = [
 
 @pytest.fixture
 def shelf(docs: Path, tmp_path: Path, small: Reader) -> Shelf:
-    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
     made = Shelf.open(tmp_path / "docs.rmindex", small)
     assert made.add(docs).added == 5
     return made
@@ -80,7 +80,7 @@ def test_answers_are_different_and_get_less_sure(shelf: Shelf) -> None:
 
 
 def passage(text: str, score: float) -> Passage:
-    return Passage(text, "", text, Stretch(text, ((0, 0, len(text)),)), "", score)
+    return Passage(text, "", text, TextSpan(text, ((0, 0, len(text)),)), "", score)
 
 
 def said(text: str, none: float | None, confidence: float = 0.8) -> Answers:
@@ -121,7 +121,7 @@ def test_why(shelf: Shelf) -> None:
 
 
 def test_the_commands(docs: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
     run, index = CliRunner(), str(tmp_path / "i")
     made = run.invoke(app, ["index", str(docs), "--out", index])
     assert made.exit_code == 0, made.output
@@ -152,7 +152,7 @@ def test_a_passage_of_any_kind(docs: Path) -> None:
 
 
 def test_a_passage_with_pages_is_cited_with_its_page(docs: Path) -> None:
-    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
     run, paper = CliRunner(), str(docs / "report.pdf")
     assert "Maria Mitchell  (" in (told := run.invoke(app, ["ask", "-p", paper, ASKED[5][0]]).stdout)
     assert ")  page 2   " in told
@@ -203,7 +203,7 @@ def test_asking_a_shelf_needs_nothing_heavy(docs: Path, tmp_path: Path) -> None:
         "import sys\nfrom rmreader import Shelf\n"
         f"s = Shelf.open({str(tmp_path / 'i')!r})\ns.add({str(docs / 'rivers.md')!r})\n"
         "print(s.ask('Where does the Danube rise?')[0].text)\n"
-        "print([name for name in ('torch', 'pypdf', 'opensearchpy') if name in sys.modules])"
+        "print([name for name in ('torch', 'pypdfium2', 'opensearchpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "Black Forest\n[]\n"

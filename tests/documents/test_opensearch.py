@@ -22,7 +22,7 @@ from support.processes import started
 from rmreader.core.errors import UserError
 from rmreader.documents.index import Entry
 from rmreader.documents.indexing import add
-from rmreader.documents.places import Stretch
+from rmreader.documents.places import TextSpan
 from rmreader.documents.shelf import Shelf
 from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.reading.reader import Reader
@@ -77,7 +77,7 @@ def test_a_server_holds_what_a_file_holds(docs: Path, tmp_path: Path, small: Rea
 def test_more_documents_than_a_query_has_clauses(address: str) -> None:
     index = Shelf.open(address).index
     names = [("/a" if number % 2 else "/b", f"{number}.txt") for number in range(1100)]
-    passages = [Stretch("Ships lie in the harbour.", ((0, 0, 25),))]
+    passages = [TextSpan("Ships lie in the harbour.", ((0, 0, 25),))]
     assert (index.known("/a"), index.known("/b")) == ({}, {})
     index.put([Entry(name, "sum", passages, "text") for name in names])
     index.put([Entry(name, "sum again", passages, "text") for name in names])

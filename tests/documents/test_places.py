@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from support.documents import docx, pdf
 
 from rmreader.documents.document import Document, read_document
-from rmreader.documents.markup import read_html, read_markdown
 from rmreader.documents.passages import split
-from rmreader.documents.places import Stretch, join
+from rmreader.documents.places import TextSpan, join
 
 WORDS = st.text("abcdefghij ABC 0123 éß漢,.;:'\"()-&<", min_size=1, max_size=40).filter(str.strip)
 SOME = st.lists(WORDS, min_size=1, max_size=6)
@@ -46,7 +45,7 @@ def bare(text: str) -> str:
     return "".join(text.split())
 
 
-def spans(draw: st.DataObject, passage: Stretch) -> tuple[int, int]:
+def spans(draw: st.DataObject, passage: TextSpan) -> tuple[int, int]:
     """A part of a passage that begins and ends with what is no space, as answers do."""
     words = [match.span() for match in re.finditer(r"\S+", passage.text)]
     first = draw.draw(st.integers(0, len(words) - 1))
@@ -54,7 +53,7 @@ def spans(draw: st.DataObject, passage: Stretch) -> tuple[int, int]:
     return words[first][0], words[last][1]
 
 
-def passages(document: Document) -> list[Stretch]:
+def passages(document: Document) -> list[TextSpan]:
     made = list(split(document.paragraphs))
     assert made
     assert all(passage.text == passage.text.strip() != "" for passage in made)
@@ -150,7 +149,7 @@ LINE = st.from_regex(r"[A-Za-z0-9(][A-Za-z0-9 ,.()\\]{0,60}[a-z.]", fullmatch=Tr
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.lists(LINE, min_size=1, max_size=8), min_size=1, max_size=4), st.data())
 def test_pdf(content: list[list[str]], data: st.DataObject) -> None:
-    pytest.importorskip("pypdf", reason="PDF documents need pypdf")
+    pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
     document = read_document("x.pdf", pdf(content))
     texts = document.original.split("\f")
     assert [bare(text) for text in texts] == [*(bare("".join(lines)) for lines in content), ""]
@@ -175,7 +174,7 @@ def test_plain_text(parts: list[str], between: str, data: st.DataObject) -> None
 
 @given(st.text("ab .\n&", min_size=1, max_size=60), st.data())
 def test_a_part_keeps_its_places(text: str, data: st.DataObject) -> None:
-    pieces = read_html(html.escape(text)) or [Stretch("x", ((0, 0, 1),))]
+    pieces = read_document("x.html", f"x{html.escape(text)}".encode()).paragraphs
     whole = join(pieces)
     start = data.draw(st.integers(0, len(whole.text) - 1))
     part = whole.cut(start, data.draw(st.integers(start + 1, len(whole.text))))
@@ -185,7 +184,8 @@ def test_a_part_keeps_its_places(text: str, data: st.DataObject) -> None:
 
 
 def test_headings_are_the_way_to_a_passage() -> None:
-    made = read_markdown("# Rivers\n\nLong ones.\n\n## Danube\n\nIt rises.\n\nElbe\n====\n\nIt too.\n")
+    text = "# Rivers\n\nLong ones.\n\n## Danube\n\nIt rises.\n\nElbe\n====\n\nIt too.\n"
+    made = read_document("x.md", text.encode()).paragraphs
     assert [(one.text, one.heading) for one in made] == [
         ("Rivers", "Rivers"), ("Long ones.", "Rivers"), ("Danube", "Rivers › Danube"), ("It rises.", "Rivers › Danube"),
         ("Elbe", "Elbe"), ("It too.", "Elbe"),

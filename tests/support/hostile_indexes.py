@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from rmreader.documents.places import Stretch
+from rmreader.documents.places import TextSpan
 from rmreader.documents.sqlite_index import passage_checksum
 
 PAGE = 4096
@@ -143,7 +143,7 @@ def sign_again(base: sqlite3.Connection) -> None:
     ).fetchall()
     for id, root, file, offsets, page, heading, text, runs in rows:
         if all(isinstance(value, str) for value in (root, file, offsets, heading, text, runs)):
-            checksum = passage_checksum((root, file), offsets, Stretch(text, (), page, heading), runs)
+            checksum = passage_checksum((root, file), offsets, TextSpan(text, (), page, heading), runs)
             base.execute("UPDATE passages SET checksum = ? WHERE id = ?", (checksum, id))
 
 

@@ -12,6 +12,7 @@ from typing import IO, Any, Self
 
 from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files.reading import open_bytes
+from rmreader.core.sniff import kind_of_content
 
 KINDS = {".json": "squad", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 """What a file is by its ending."""
@@ -20,40 +21,6 @@ _LISTED = 10  # columns named in an error
 
 Choose = Callable[[Sequence[str]], list[str]]
 """Of a table's columns those to read; refuses a table without what is needed."""
-
-_FORMATS = {
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive",
-    b"\xd0\xcf\x11\xe0": "an old Office document",
-    b"{\\rtf": "an RTF document",
-    b"\x1f\x8b": "a gzip archive",
-    b"BZh9": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF89a": "a GIF image",
-    b"PAR1\x15": "a Parquet table",
-    b"SQLite format 3": "an SQLite database",
-    b"\x7fELF": "a program",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-}
-_ZIPPED = {
-    b"word/": "a Word document (.docx)",
-    b"xl/": "an Excel table (.xlsx)",
-    b"ppt/": "a PowerPoint document (.pptx)",
-    b"opendocument": "an OpenDocument file",
-    b"epub+zip": "an EPUB book",
-}
-
-
-def foreign(content: bytes) -> str | None:
-    """What a file is by its first bytes, where it is a known format that is no plain text."""
-    found = next((name for magic, name in _FORMATS.items() if content.startswith(magic)), None)
-    if found == "a ZIP archive":
-        return next((name for part, name in _ZIPPED.items() if part in content), found)
-    return found
 
 
 @dataclass(frozen=True)
@@ -87,7 +54,7 @@ class Source:
         try:
             with self.open() as file:
                 begin = file.read(1 << 16)
-                if (found := foreign(begin)) is not None:
+                if (found := kind_of_content(begin)) is not None:
                     raise UserError(f"{self}: this is {found}, not {self.kind}; save it as UTF-8 text.")
             with io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="") as text:
                 yield from text
@@ -110,7 +77,7 @@ def kind_of(path: Path, kind: str = "") -> str:
     if not found:
         _check_file(path)
         with path.open("rb") as file:
-            if (content := foreign(file.read(1 << 16))) is not None:
+            if (content := kind_of_content(file.read(1 << 16))) is not None:
                 raise UserError(f"{path}: this is {content}, not a file of questions; save it as CSV, in UTF-8.")
         endings = ", ".join(KINDS)
         raise UserError(

@@ -1,1 +1,1 @@
-"""The shelf: documents in, passages with exact places, an index, search, answers that cite. Start at ``shelf.py``."""
+"""Documents: formats, passages with exact places, an index, answers that cite."""

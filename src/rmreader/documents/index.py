@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from rmreader.documents.places import Run, Stretch
+from rmreader.documents.places import Run, TextSpan
 
 Name = tuple[str, str]
 """A document: the folder that was indexed, and the path in it."""
@@ -22,7 +22,7 @@ class Entry:
     name: Name
     checksum: str
     """Of the file's content; empty if the next run should try it again."""
-    passages: Sequence[Stretch] = ()
+    passages: Sequence[TextSpan] = ()
     offsets: str = ""
     note: str = ""
     """What a person should know about how it was read."""
@@ -47,7 +47,7 @@ class Passage:
     """The folder that was indexed, where it was then."""
     file: str
     """The path in that folder, with /."""
-    stretch: Stretch
+    stretch: TextSpan
     offsets: str
     """The text that places in the original count in."""
     score: float = 0.0

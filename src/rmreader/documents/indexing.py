@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,13 +20,12 @@ from rmreader.core.cores import cores
 from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import end_with
-from rmreader.documents.document import LARGEST, read_document
+from rmreader.documents.document import LARGEST, MissingPackage, read_document
 from rmreader.documents.index import Entry, Index, Known, Name
 from rmreader.documents.passages import split
 
 _BATCH = 1 << 19  # characters that are written at once
 _FEW = 32  # documents that are read without other processes, which take a second to start
-_LONGEST = 120  # seconds for one document
 
 
 @dataclass
@@ -45,7 +43,9 @@ class Added:
     """How documents were read that are not plain UTF-8."""
 
 
-def add(index: Index, folders: Sequence[Path], *, workers: int | None = None, apart: Path | None = None) -> Added:
+def add(
+    index: Index, folders: Sequence[Path], *, workers: int | None = None, apart: Path | None = None
+) -> Added:
     """Make the index hold what the folders (or single files) hold now; ``apart`` is no document, as the index itself.
 
     Documents are read by several processes, a few ahead of what is written, so that memory does not grow with the
@@ -78,7 +78,11 @@ def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
         return place.parent.as_posix(), [place.name]
     if not place.is_dir():
         raise UserError(f"{folder}: no such folder or file; check the path.")
-    own = [f"{os.path.realpath(apart)}{end}" for end in ("", "-wal", "-shm", "-journal")] if apart else []
+    own = (
+        [f"{os.path.realpath(apart)}{end}" for end in ("", "-wal", "-shm", "-journal")]
+        if apart
+        else []
+    )
     found, open_ = list[str](), [str(place)]
     while open_:
         try:
@@ -91,11 +95,15 @@ def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
                     elif entry.is_file(follow_symlinks=False):
                         found.append(Path(entry.path).relative_to(place).as_posix())
         except OSError as error:
-            raise UserError(f"{error.filename}: cannot be read ({error.strerror}); check its permissions.") from None
+            raise UserError(
+                f"{error.filename}: cannot be read ({error.strerror}); check its permissions."
+            ) from None
     return place.as_posix(), sorted(found)
 
 
-def _changed(root: str, files: Sequence[str], known: dict[str, Known], done: Added, advance: Advance) -> Iterator[Name]:
+def _changed(
+    root: str, files: Sequence[str], known: dict[str, Known], done: Added, advance: Advance
+) -> Iterator[Name]:
     """The documents whose content is not the one that is known; the others are counted."""
     for file in files:
         if not _is_unicode(file):
@@ -135,7 +143,9 @@ def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
         return
     waiting: deque[tuple[Name, Future[Entry]]] = deque()
     context = get_context("spawn")  # a fork would copy the locks of threads that are not there
-    with ProcessPoolExecutor(workers, context, initializer=end_with, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(
+        workers, context, initializer=end_with, initargs=(os.getpid(),)
+    ) as pool:
         try:
             for name in chain(few, names):
                 with _alone_to_interrupt():
@@ -167,43 +177,27 @@ def _alone_to_interrupt() -> Iterator[None]:
 
 
 def read_entry(name: Name) -> Entry:
-    """One document as passages; where it cannot be read, the entry says why and has none."""
+    """One document as passages; whatever goes wrong with it is a remark on this file alone."""
     path = Path(*name)
+    checksum = ""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
-        checksum = hashlib.sha256(content).hexdigest() if len(content) <= LARGEST else file_sha256(path)
-        with _within(_LONGEST):
-            document = read_document(name[1], content)
-            return Entry(name, checksum, list(split(document.paragraphs)), document.offsets, document.note)
+        checksum = (
+            hashlib.sha256(content).hexdigest() if len(content) <= LARGEST else file_sha256(path)
+        )
+        document = read_document(name[1], content)
+        passages = list(split(document.paragraphs))
+        return Entry(name, checksum, passages, document.offsets, document.note)
+    except MissingPackage as error:
+        return Entry(name, "", refusal=str(error))  # without a checksum, the next run tries again
     except UserError as error:
         return Entry(name, checksum, refusal=str(error))
-    except TimeoutError:
-        return Entry(name, checksum, refusal=f"{name[1]}: takes more than {_LONGEST} s to read; convert it.")
-    except ModuleNotFoundError:
-        why = f"{name[1]}: this is a PDF document, which needs pypdf; pip install 'rmreader[pdf]' gets it."
-        return Entry(name, "", refusal=why)  # without a checksum, so that the next run tries again
     except OSError as error:
         return Entry(name, "", refusal=f"{name[1]}: cannot be read ({error.strerror}); check it.")
-
-
-@contextmanager
-def _within(seconds: int) -> Iterator[None]:
-    """``TimeoutError`` after so long, where signals allow: some documents are made to be read for ever."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def late(*_: object) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    except Exception as error:
+        kind = type(error).__name__
+        return Entry(name, checksum, refusal=f"{name[1]}: it is damaged ({kind}); convert it.")
 
 
 def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

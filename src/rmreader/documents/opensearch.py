@@ -14,8 +14,17 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from rmreader.core.errors import UserError
-from rmreader.documents.index import Entry, Known, Name, Passage, about, content_words, runs_from_json, runs_to_json
-from rmreader.documents.places import Stretch
+from rmreader.documents.index import (
+    Entry,
+    Known,
+    Name,
+    Passage,
+    about,
+    content_words,
+    runs_from_json,
+    runs_to_json,
+)
+from rmreader.documents.places import TextSpan
 
 _KEPT: dict[str, Any] = {"type": "keyword", "index": False, "doc_values": False}  # given back, not searched
 _FOUND: dict[str, Any] = {"type": "text", "index": False, "copy_to": "words"}  # searched as one, as ``ABOUT`` is 1
@@ -157,7 +166,7 @@ class OpenSearchIndex:
 
 def _passage(hit: dict[str, Any]) -> Passage:
     row = hit["_source"]
-    stretch = Stretch(row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"])
+    stretch = TextSpan(row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"])
     return Passage(hit["_id"], row["root"], row["file"], stretch, row["offsets"], float(hit.get("_score") or 0.0))
 
 

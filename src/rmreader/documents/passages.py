@@ -1,35 +1,38 @@
-"""Passages: a file as one text to ask about, several texts as one, a document in parts of the size readers know."""
+"""Passages: files as one text to ask about, and a document in parts of the size readers know."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from rmreader.documents.document import Document, read_document
-from rmreader.documents.places import BETWEEN, Stretch, join
+from rmreader.documents.document import Box, Document, read_document
+from rmreader.documents.places import BETWEEN, TextSpan, join
 from rmreader.reading.answers import Answer
 
-# Characters: less is put together with what follows, more is cut; a paragraph of SQuAD has 735 on average.
-_SMALL, _LARGE = 400, 1500
-_SENTENCE = re.compile(r"(?<=[.!?…。！？])[\"'”’»)\]]*\s+|\n")
+# Characters: less is put together with what follows, more is cut. A paragraph of SQuAD has 735.
+_SMALL = 400
+_LARGE = 1500
+_SENTENCE_END = re.compile(r"(?<=[.!?…。！？])[\"'”’»)\]]*\s+|\n")
 
 
 def read_passage(place: str | Path) -> str:
-    """The text of a document of any kind that can be read, ``-`` for standard input."""
+    """The text of a document of any format that can be read, ``-`` for standard input."""
     return read_document(place).whole.text
 
 
 def read_passages(places: Sequence[str]) -> tuple[Passages, list[str]]:
     """Documents as one text to ask about, and what to say on how they were read."""
     documents = [read_document(place) for place in places]
-    names = places if len(places) > 1 else [""]  # of one alone it goes without saying
+    names = places if len(places) > 1 else [""]  # one alone needs no name
     texts = [document.whole.text for document in documents]
-    return Passages(names, texts, documents), [document.note for document in documents if document.note]
+    notes = [document.note for document in documents if document.note]
+    return Passages(names, texts, documents), notes
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Passages:
     @property
     def offsets(self) -> str:
         """What starts and ends count the characters of."""
-        return "; ".join(dict.fromkeys(document.offsets for document in self.documents)) or "text"
+        different = dict.fromkeys(document.offsets for document in self.documents)
+        return "; ".join(different) or "text"
 
     @property
     def text(self) -> str:
@@ -58,58 +62,108 @@ class Passages:
 
     def page(self, answer: Answer) -> int | None:
         """The page that an answer is on, of a document that has pages."""
+        if not self.documents:
+            return None
+        paragraphs = self.documents[self._number(answer)].paragraphs
+        place = self.locate(answer)[1].start
+        number = bisect_right(paragraphs, place, key=_first_place) - 1
+        return paragraphs[max(0, number)].page
+
+    def boxes(self, answer: Answer) -> list[Box]:
+        """The rectangles that an answer takes up on its page, of a PDF document."""
+        if not self.documents:
+            return []
+        located = self.locate(answer)[1]
+        return self.documents[self._number(answer)].boxes(located.start, located.end)
+
+    def locate(self, answer: Answer) -> tuple[str, Answer]:
+        """The name of the text that an answer is in, and the answer with its places in that text.
+
+        Column names at the edges of an answer out of a table are left out of it.
+        """
         number = self._number(answer)
-        here = self.documents[number].paragraphs if self.documents else ()
-        at = self.locate(answer)[1].start
-        return here[bisect_right(here, at, key=lambda one: one.runs[0][1]) - 1].page if here else None
+        begin = self.begins[number]
+        start = answer.start - begin
+        end = answer.end - begin
+        sentence_start = answer.sentence_start - begin
+        text = answer.text
+        if self.documents:
+            whole = self._wholes[number]
+            first, last = whole.trim(start, end)
+            text = text[first - start : last - start]
+            start, end = whole.span(first, last)
+            sentence_start, _ = whole.span(sentence_start, last)
+        here = dataclasses.replace(
+            answer, text=text, start=start, end=end, sentence_start=sentence_start
+        )
+        return self.names[number], here
+
+    @cached_property
+    def _wholes(self) -> list[TextSpan]:
+        return [document.whole for document in self.documents]
 
     def _number(self, answer: Answer) -> int:
         return bisect_right(self.begins, answer.start) - 1
 
-    def locate(self, answer: Answer) -> tuple[str, Answer]:
-        """The name of the text that an answer is in, and the answer with its places in that text."""
-        number = self._number(answer)
-        begin = self.begins[number]
-        start, end = answer.start - begin, answer.end - begin
-        sentence_start = answer.sentence_start - begin
-        if self.documents:
-            whole = self.documents[number].whole
-            start, end = whole.span(start, end)
-            sentence_start, _ = whole.span(sentence_start, sentence_start + 1)
-        here = dataclasses.replace(answer, start=start, end=end, sentence_start=sentence_start)
-        return self.names[number], here
+
+def _first_place(span: TextSpan) -> int:
+    return span.span(0, len(span.text))[0]
 
 
-def split(paragraphs: Iterable[Stretch]) -> Iterator[Stretch]:
-    """A document's passages: short paragraphs of one page and heading together, long ones cut between sentences."""
-    waiting: list[Stretch] = []
+def split(paragraphs: Iterable[TextSpan]) -> Iterator[TextSpan]:
+    """A document's passages: short paragraphs of one page and heading together, long ones cut."""
+    waiting: list[TextSpan] = []
     size = 0
-    for piece in paragraphs:
-        other = waiting and (piece.page, piece.heading) != (waiting[-1].page, waiting[-1].heading)
-        if waiting and (other or size >= _SMALL or size + len(piece.text) > _LARGE):
+    for paragraph in paragraphs:
+        is_full = size >= _SMALL or size + len(paragraph.text) > _LARGE
+        if waiting and (is_full or not _is_same_section(waiting[-1], paragraph)):
             yield join(waiting, waiting[0].page, waiting[0].heading)
-            waiting, size = [], 0
-        for part in _cut(piece):
+            waiting = []
+            size = 0
+        for part in _cut(paragraph):
             if size and size + len(part.text) > _LARGE:
                 yield join(waiting, waiting[0].page, waiting[0].heading)
-                waiting, size = [], 0
+                waiting = []
+                size = 0
             waiting.append(part)
             size += len(part.text)
     if waiting:
         yield join(waiting, waiting[0].page, waiting[0].heading)
 
 
-def _cut(piece: Stretch) -> list[Stretch]:
-    """A paragraph as it is, or where it is long as parts of about equal size that end with a sentence, else a word."""
-    text = piece.text
+def _is_same_section(first: TextSpan, second: TextSpan) -> bool:
+    return (first.page, first.heading) == (second.page, second.heading)
+
+
+def _cut(paragraph: TextSpan) -> Iterator[TextSpan]:
+    """A paragraph as it is; a long one in parts of about equal size, each of whole sentences."""
+    text = paragraph.text
     if len(text) <= _LARGE:
-        return [piece]
-    ends, parts, begin = [match.end() for match in _SENTENCE.finditer(text)], [], 0
-    while (left := len(text) - begin) > _LARGE:
-        goal = begin + left // -(-left // _LARGE)
-        near = [end for end in ends[bisect_right(ends, begin + _SMALL) :][:200] if end <= begin + _LARGE]
-        cut = min(near, key=lambda end: abs(end - goal), default=0) or text.rfind(" ", begin + 1, begin + _LARGE) + 1
-        cut = cut or begin + _LARGE
-        parts.append(piece.cut(begin, cut))
-        begin = cut
-    return [part for part in [*parts, piece.cut(begin, len(text))] if part.text]
+        yield paragraph
+        return
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    begin = 0
+    while len(text) - begin > _LARGE:
+        end = _end_of_part(text, begin, ends)
+        part = paragraph.cut(begin, end)
+        if part.text:
+            yield part
+        begin = end
+    part = paragraph.cut(begin, len(text))
+    if part.text:
+        yield part
+
+
+def _end_of_part(text: str, begin: int, ends: Sequence[int]) -> int:
+    """Where a part that begins here ends: with a sentence, else with a word, else anywhere."""
+    left = len(text) - begin
+    parts = -(-left // _LARGE)
+    goal = begin + left // parts
+    first = bisect_right(ends, begin + _SMALL)
+    last = bisect_right(ends, begin + _LARGE)
+    if first < last:
+        near = bisect_left(ends, goal, first, last)
+        candidates = ends[max(first, near - 1) : min(last, near + 1)]
+        return min(candidates, key=lambda end: abs(end - goal))
+    blank = text.rfind(" ", begin + 1, begin + _LARGE)
+    return blank + 1 if blank > 0 else begin + _LARGE

@@ -18,7 +18,7 @@ from typing import Any
 from rmreader.core.console import progress
 from rmreader.core.files.atomic import lock
 from rmreader.documents.index import Entry, Known, Name, Passage, about, content_words, runs_from_json, runs_to_json
-from rmreader.documents.places import Stretch
+from rmreader.documents.places import TextSpan
 from rmreader.documents.sqlite_file import OLD_FORMAT, IndexFile, application_id, connect
 
 ABOUT = 1.0  # what a word in the headings counts, against one in the text
@@ -192,13 +192,13 @@ def _passage(row: tuple[Any, ...]) -> Passage:
         raise ValueError("a page is not a number")
     if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
         raise ValueError("a document outside its folder")
-    stretch = Stretch(text, runs_from_json(runs, text), page, heading)
+    stretch = TextSpan(text, runs_from_json(runs, text), page, heading)
     if checksum is not None and checksum != passage_checksum((root, file), offsets, stretch, runs):
         raise ValueError("a passage is not as it was written")
     return Passage(str(id), root, file, stretch, offsets)
 
 
-def passage_checksum(name: Name, offsets: str, stretch: Stretch, runs: str) -> bytes:
+def passage_checksum(name: Name, offsets: str, stretch: TextSpan, runs: str) -> bytes:
     """Of all that an answer from this passage depends on."""
     fields = (*name, offsets, str(stretch.page), stretch.heading, runs, stretch.text)
     return hashlib.blake2b("\0".join(fields).encode(), digest_size=8).digest()

@@ -1,0 +1,199 @@
+"""PDF documents, by pypdfium2: rows stay lines, every character has its rectangle."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from rmreader.documents.formats.format import BinaryFormat, Unreadable
+from rmreader.documents.paragraphs import DocumentBuilder
+from rmreader.documents.places import Runs, TextSpan
+from rmreader.documents.tables import Table
+
+_MOST_PAGES = 20_000
+_CELL_GAP = 1.2  # heights of a letter between two cells of a row, at least
+_LINE_GAP = 0.9  # heights of a letter between two paragraphs, at least
+_LEAST_ROWS = 3  # of a table
+_LONGEST_CELL = 80  # characters of a cell; longer ones are columns of a page
+_HYPHEN = 2  # how pdfium spells a hyphen at the end of a line
+_NO_BOX = (0.0, 0.0, 0.0, 0.0)
+
+
+def read_pdf(content: bytes, out: DocumentBuilder) -> None:
+    """Write the text of the pages, a form feed after each, and the paragraphs and tables in it."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise Unreadable("it is under a password") from None
+        raise Unreadable(f"pypdfium2 cannot read it ({error})") from None
+    if len(document) > _MOST_PAGES:
+        raise Unreadable(f"it has more than {_MOST_PAGES:,} pages")
+    for number in range(len(document)):
+        out.page = number + 1
+        try:
+            page = document[number]
+            text_page = page.get_textpage()
+        except pypdfium2.PdfiumError as error:
+            raise Unreadable(f"page {number + 1} cannot be read ({error})") from None
+        _read_page(text_page, out)
+        text_page.close()
+        page.close()
+        out.write_outside("\f")
+        out.boxes.extend(_NO_BOX)
+
+
+@dataclass
+class _Line:
+    """A line of a page: where it is, and where the gaps are that part it into cells."""
+
+    begin: int
+    end: int
+    gaps: list[tuple[int, int]]
+    bottom: float
+    top: float
+
+    @property
+    def height(self) -> float:
+        return max(1.0, self.top - self.bottom)
+
+
+def _read_page(text_page: Any, out: DocumentBuilder) -> None:
+    characters, boxes = _characters(text_page)
+    text = "".join(characters)
+    offset = out.place
+    out.write_outside(text)
+    out.boxes.extend(boxes)
+    block: list[_Line] = []
+    for line in _lines(text, boxes):
+        if block and _is_apart(block[-1], line):
+            _add_block(text, block, offset, out)
+            block = []
+        block.append(line)
+    _add_block(text, block, offset, out)
+
+
+def _characters(text_page: Any) -> tuple[list[str], array[float]]:
+    """Every character of a page and its rectangle; those that pdfium adds have none."""
+    from pypdfium2 import raw
+
+    count = raw.FPDFText_CountChars(text_page.raw)
+    characters: list[str] = []
+    boxes = array("f")
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    for number in range(count):
+        code = raw.FPDFText_GetUnicode(text_page.raw, number)
+        character = _character(code)
+        if not character:
+            continue
+        characters.append(character)
+        has_box = character != "\n" and raw.FPDFText_GetCharBox(
+            text_page.raw, number, left, right, bottom, top
+        )
+        if has_box and right.value > left.value:
+            boxes.extend((left.value, bottom.value, right.value, top.value))
+        else:
+            boxes.extend(_NO_BOX)
+    return characters, boxes
+
+
+def _character(code: int) -> str:
+    """A character as text has it; "" for what is none."""
+    if code in (0, 13, 0xFFFE, 0xFFFF) or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+        return ""
+    if code == _HYPHEN:
+        return "-"
+    if code in (10, 12):
+        return "\n"
+    return chr(code) if code >= 32 and code != 127 else " "
+
+
+def _lines(text: str, boxes: array[float]) -> list[_Line]:
+    lines = []
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        if text[begin:end].strip():
+            lines.append(_line(text, begin, end, boxes))
+        begin = end + 1
+    return lines
+
+
+def _line(text: str, begin: int, end: int, boxes: array[float]) -> _Line:
+    """A line, with the gaps that are wider than a blank."""
+    places = [
+        at for at in range(begin, end) if boxes[4 * at + 2] > boxes[4 * at] and text[at] != " "
+    ]
+    bottom = min((boxes[4 * at + 1] for at in places), default=0.0)
+    top = max((boxes[4 * at + 3] for at in places), default=0.0)
+    line = _Line(begin, end, [], bottom, top)
+    for before, after in pairwise(places):
+        if boxes[4 * after] - boxes[4 * before + 2] > _CELL_GAP * line.height:
+            line.gaps.append((before + 1, after))
+    return line
+
+
+def _is_apart(before: _Line, line: _Line) -> bool:
+    """Whether a paragraph ends between two lines: they are far apart, or the second is above."""
+    gap = before.bottom - line.top
+    return gap > _LINE_GAP * min(before.height, line.height) or gap < -2 * before.height
+
+
+def _add_block(text: str, lines: Sequence[_Line], offset: int, out: DocumentBuilder) -> None:
+    """Add lines that belong together: rows of equal length as a table, the others as text."""
+    first = 0
+    while first < len(lines):
+        last = first
+        while last < len(lines) and _is_row_like(lines[first], lines[last], text):
+            last += 1
+        if last - first >= _LEAST_ROWS:
+            _add_table(text, lines[first:last], offset, out)
+        else:
+            last = max(last, first + 1)
+            while last < len(lines) and not lines[last].gaps:
+                last += 1
+            begin = lines[first].begin
+            out.add_text(text[begin : lines[last - 1].end], offset + begin)
+        first = last
+
+
+def _is_row_like(first: _Line, line: _Line, text: str) -> bool:
+    if not first.gaps or len(line.gaps) != len(first.gaps):
+        return False
+    return all(end - begin <= _LONGEST_CELL for begin, end in _cells(line))
+
+
+def _cells(line: _Line) -> list[tuple[int, int]]:
+    begins = [line.begin, *(after for _, after in line.gaps)]
+    ends = [*(before for before, _ in line.gaps), line.end]
+    return list(zip(begins, ends, strict=True))
+
+
+def _add_table(text: str, lines: Sequence[_Line], offset: int, out: DocumentBuilder) -> None:
+    table = Table(out)
+    for line in lines:
+        row = []
+        for begin, end in _cells(line):
+            words = text[begin:end]
+            span = TextSpan(words, Runs([(0, offset + begin, len(words))]))
+            row.append(span.cut(0, len(words)))
+        table.add(row)
+    table.end()
+
+
+FORMAT = BinaryFormat(
+    name="a PDF document",
+    suffixes=(".pdf",),
+    read=read_pdf,
+    offsets="the text of the pages as pdfium gives it, a form feed after each",
+    magic=b"%PDF-",
+    package="pypdfium2",
+    extra="pdf",
+)

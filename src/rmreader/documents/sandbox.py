@@ -1,0 +1,275 @@
+"""A process that reads documents from strangers, and is ended where one takes too long.
+
+No limit inside a parser holds: a library may catch what should end it. So the parser runs in a
+child process with little memory, no files to write and a clock outside of it. Document and answer
+travel through pipes as plain data.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from array import array
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO
+
+from rmreader.core.errors import UserError
+from rmreader.documents.paragraphs import Paragraphs
+from rmreader.documents.parse import Document, parse
+
+SECONDS = 60  # for one document
+_MEMORY = 2 << 30  # bytes that the child may have
+_LARGEST_REPLY = 2 << 30  # bytes that are taken from it
+_DOCUMENTS = 500  # that one child reads, so that it does not grow for ever
+_LENGTH = struct.Struct(">Q")
+_PROGRAM = """
+import sys
+sys.path[:] = sys.argv[2:]
+from rmreader.documents.sandbox import serve
+serve(int(sys.argv[1]))
+"""
+
+
+class Sandbox:
+    """A child process that parses; it is started when needed, and again where it was ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._left = 0
+
+    def parse(self, name: str, content: bytes, seconds: float = SECONDS) -> Document:
+        """The document, or a sentence where the child refuses it, ends or is late."""
+        with self._lock:
+            process = self._start()
+            late = threading.Event()
+
+            def end() -> None:
+                late.set()
+                process.kill()
+
+            clock = threading.Timer(seconds, end)
+            clock.start()
+            try:
+                reply = _exchange(process, name, content)
+            except (OSError, EOFError, ValueError):
+                self._stop()
+                if late.is_set():
+                    why = f"takes more than {seconds:g} s to read; convert it."
+                else:
+                    why = "ends the program that reads it, or needs too much memory; convert it."
+                raise UserError(f"{name}: {why}") from None
+            except BaseException:  # such as Ctrl-C: the child may be in the middle of a reply
+                self._stop()
+                raise
+            finally:
+                clock.cancel()
+            self._left -= 1
+            if self._left <= 0:
+                self._stop()
+        return _unpack(reply)
+
+    def close(self) -> None:
+        """End the child; the next document starts another."""
+        with self._lock:
+            self._stop()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = self._process
+        if process is not None and process.poll() is None:
+            return process
+        self._stop()
+        folders = [str(Path(__file__).parents[2]), *filter(None, sys.path)]
+        command = [sys.executable, "-P", "-c", _PROGRAM, str(_MEMORY), *folders]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the process that waits for it
+            )
+        except OSError as error:
+            raise UserError(
+                f"{sys.executable}: cannot start the process that reads documents "
+                f"({error.strerror}); free some memory or processes."
+            ) from None
+        self._process = process
+        self._left = _DOCUMENTS
+        return process
+
+    def _stop(self) -> None:
+        process = self._process
+        self._process = None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:  # what was not sent yet
+                    continue
+
+
+sandbox = Sandbox()
+"""The one of this process."""
+atexit.register(sandbox.close)
+
+
+def _exchange(process: subprocess.Popen[bytes], name: str, content: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    _send(process.stdin, name.encode("utf-8", "surrogateescape"))
+    _send(process.stdin, content)
+    return _receive(process.stdout)
+
+
+def _send(pipe: IO[bytes], content: bytes) -> None:
+    pipe.write(_LENGTH.pack(len(content)))
+    pipe.write(content)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> bytes:
+    """The next message; ``EOFError`` where the other side has ended."""
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    if length > _LARGEST_REPLY:
+        raise ValueError("a reply that is too large")
+    content = pipe.read(length)
+    if len(content) < length:
+        raise EOFError
+    return content
+
+
+def serve(memory: int) -> None:
+    """The child: parse what comes in until nobody is left to ask."""
+    outgoing = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what a library prints
+    _limit(memory)
+    requests: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    while True:
+        name, content = requests.get()
+        _set_alarm(2 * SECONDS)
+        reply = _reply(name, content)
+        _set_alarm(0)
+        _send(outgoing, reply)
+
+
+def _listen(requests: SimpleQueue[tuple[str, bytes]]) -> None:
+    """Take requests while others are parsed; end at once where the parent has ended."""
+    incoming = sys.stdin.buffer
+    try:
+        while True:
+            name = _receive(incoming).decode("utf-8", "surrogateescape")
+            requests.put((name, _receive(incoming)))
+    except EOFError:
+        os._exit(0)
+
+
+def _set_alarm(seconds: int) -> None:
+    """Have the system end this process then, should the parent not be there to do it."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+
+
+def _limit(memory: int) -> None:
+    """Bound what the child may have, where the system can."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY or most > memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _reply(name: str, content: bytes) -> bytes:
+    try:
+        return _pack(parse(name, content))
+    except UserError as error:
+        return _pack_error(str(error))
+    except MemoryError:
+        return _pack_error(f"{name}: needs too much memory to read; split or convert it.")
+    except Exception as error:  # whatever a parser does with damage is this file's remark
+        kind = type(error).__name__
+        return _pack_error(f"{name}: it is damaged, and cannot be read ({kind}); convert it.")
+
+
+def _pack_error(sentence: str) -> bytes:
+    return _join([json.dumps({"error": sentence}).encode()])
+
+
+def _pack(document: Document) -> bytes:
+    paragraphs = document.paragraphs
+    about = {
+        "plain": document.plain,
+        "offsets": document.offsets,
+        "note": document.note,
+        "sections": paragraphs.sections,
+    }
+    return _join(
+        [
+            json.dumps(about).encode(),
+            document.original.encode("utf-8", "surrogatepass"),
+            paragraphs.text.encode("utf-8", "surrogatepass"),
+            paragraphs.ends.tobytes(),
+            paragraphs.runs.tobytes(),
+            paragraphs.run_ends.tobytes(),
+            paragraphs.section_of.tobytes(),
+            document.rectangles.tobytes(),
+        ]
+    )
+
+
+def _unpack(reply: bytes) -> Document:
+    parts = _parts(reply)
+    about = json.loads(parts[0])
+    if "error" in about:
+        raise UserError(about["error"])
+    ends, runs, run_ends, section_of = (array("q", part) for part in parts[3:7])
+    paragraphs = Paragraphs(
+        str(parts[2], "utf-8", "surrogatepass"),
+        ends,
+        runs,
+        run_ends,
+        section_of,
+        [(page, heading) for page, heading in about["sections"]],
+    )
+    return Document(
+        str(parts[1], "utf-8", "surrogatepass"),
+        paragraphs,
+        about["plain"],
+        about["offsets"],
+        about["note"],
+        array("f", parts[7]),
+    )
+
+
+def _join(parts: list[bytes]) -> bytes:
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def _parts(reply: bytes) -> list[bytes]:
+    parts = []
+    at = 0
+    while at < len(reply):
+        (length,) = _LENGTH.unpack_from(reply, at)
+        at += _LENGTH.size
+        parts.append(reply[at : at + length])
+        at += length
+    return parts
