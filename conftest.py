@@ -73,7 +73,15 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
         BROWSER.pop()[1].close()
 
 
-LASTING = ("multiprocessing", "playwright", "support/warm.py", "ray::", "raylet", "gcs_server", "documents.sandbox")
+LASTING = (
+    "multiprocessing",
+    "playwright",
+    "support/warm.py",
+    "ray::",
+    "raylet",
+    "gcs_server",
+    "documents.sandbox",
+)
 """Words of the command lines of processes that outlive one test on purpose. They end with the
 process of the tests."""
 

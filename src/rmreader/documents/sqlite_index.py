@@ -17,7 +17,16 @@ from typing import Any
 
 from rmreader.core.console import progress
 from rmreader.core.files.atomic import lock
-from rmreader.documents.index import Entry, Known, Name, Passage, about, content_words, runs_from_json, runs_to_json
+from rmreader.documents.index import (
+    Entry,
+    Known,
+    Name,
+    Passage,
+    about,
+    content_words,
+    runs_from_json,
+    runs_to_json,
+)
 from rmreader.documents.places import TextSpan
 from rmreader.documents.sqlite_file import OLD_FORMAT, IndexFile, application_id, connect
 
