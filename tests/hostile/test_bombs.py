@@ -21,10 +21,11 @@ from rmreader.data.squad import read_squad
 from rmreader.predict.rows import read_rows
 from rmreader.scoring.squad import read_predictions
 from rmreader.text.contextual import ContextualShape
+from rmreader.text.glove import read_glove
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.pieces import Pieces, encoder_config
 from rmreader.text.tags import Tagger
-from rmreader.text.vectors import SubwordTable, map_safetensors, read_glove
+from rmreader.text.vectors import SubwordTable, map_safetensors
 
 UNFOLDED = 256 << 20
 MOST_MEMORY, MOST_SECONDS = 256 << 20, 60.0

@@ -35,8 +35,9 @@ from rmreader.predict.predict import predict
 from rmreader.predict.rows import read_rows
 from rmreader.reading.reader import Reader
 from rmreader.scoring.squad import read_predictions
+from rmreader.text.glove import read_glove
 from rmreader.text.pieces import Pieces
-from rmreader.text.vectors import SubwordTable, read_glove
+from rmreader.text.vectors import SubwordTable
 
 COUNT = int(os.environ.get("RMREADER_HOSTILE", "1000"))
 SEED = int(os.environ.get("RMREADER_HOSTILE_SEED", "0"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rmreader.core.errors import UserError
-from rmreader.text.vectors import read_glove
+from rmreader.text.glove import read_glove
 
 LINES = "the 0.5 -1.25 3\nParis 1 2 3\nparis 4 5 6\n. . . 7 8 9\ncafé 1e-3 0 -0\n"
 

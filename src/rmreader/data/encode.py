@@ -34,10 +34,12 @@ _TABLES = 1  # how rows of a table become questions
 _CHUNK = 400  # paragraphs per task
 _FEWEST_CHUNKS = 8  # below this, starting processes costs more than it saves
 
+NamedArrays = dict[str, NDArray[Any]]
+
 # Paragraphs, each with the number of its passage in the chunk and that of its article.
 _Chunk = list[tuple[int, int, Paragraph]]
 # Vocabulary and arrays.
-_Encoding = tuple[list[str], dict[str, NDArray[Any]]]
+_Encoding = tuple[list[str], NamedArrays]
 
 
 def encode_pairs(pairs: Sequence[tuple[str, str]]) -> Encoded:
@@ -93,14 +95,17 @@ def _view(path: Path, arrays: Arrays, about: dict[str, Any]) -> Encoded:
     )
 
 
-def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _encode(path: Path, workers: int | None) -> tuple[NamedArrays, dict[str, Any]]:
     """Read, tokenise in chunks (in parallel where there are several), and join the parts."""
     dataset = read_data(path)
     paragraphs: _Chunk = []
     for number, article in enumerate(dataset.articles):
         for paragraph in article.paragraphs:
-            paragraphs.append((len(paragraphs) % _CHUNK, number, paragraph))
-    chunks = [paragraphs[k : k + _CHUNK] for k in range(0, len(paragraphs), _CHUNK)]
+            place = len(paragraphs) % _CHUNK
+            paragraphs.append((place, number, paragraph))
+    chunks = []
+    for begin in range(0, len(paragraphs), _CHUNK):
+        chunks.append(paragraphs[begin : begin + _CHUNK])
     parts: list[_Encoding] = []
     with (
         _encoded_chunks(chunks, workers) as encodings,
@@ -109,6 +114,7 @@ def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], d
         for chunk, part in zip(chunks, encodings, strict=True):
             parts.append(part)
             advance(len(chunk))
+
     vocabulary, arrays = _join(parts)
     passages = [paragraph.context for *_, paragraph in paragraphs]
     arrays |= _texts(passages, [question for _, question in dataset.questions()])
@@ -124,12 +130,20 @@ def _encode(path: Path, workers: int | None) -> tuple[dict[str, NDArray[Any]], d
 
 def _problem_row(problem: Problem) -> tuple[Any, ...]:
     """Return a problem without its file, whose name may be another one next time."""
-    return problem.article, problem.paragraph, problem.id, problem.what, problem.row
+    return (
+        problem.article,
+        problem.paragraph,
+        problem.id,
+        problem.what,
+        problem.row,
+    )
 
 
-def _texts(passages: Iterable[str], questions: Sequence[Question]) -> dict[str, NDArray[Any]]:
+def _texts(passages: Iterable[str], questions: Sequence[Question]) -> NamedArrays:
     """Return the texts themselves, and how many answers each question has."""
-    answers = [answer.text for question in questions for answer in question.answers]
+    answers = []
+    for question in questions:
+        answers += [answer.text for answer in question.answers]
     arrays = {
         **text_arrays("passages", passages),
         **text_arrays("answers", answers),
@@ -180,7 +194,7 @@ class _TokenRun:
         self.lengths.append(len(tokens))
         return tokens
 
-    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+    def arrays(self, name: str) -> NamedArrays:
         """Return the ids and where each text begins."""
         return {
             f"{name}_tokens": np.array(self.tokens, dtype=np.int32),
@@ -194,7 +208,10 @@ def _new_vocabulary() -> defaultdict[str, int]:
 
 
 def _encode_chunk(paragraphs: _Chunk) -> _Encoding:
-    """Encode some paragraphs; a passage that was there before is not read again."""
+    """Encode some paragraphs; a passage that was there before is not read again.
+
+    The vocabulary has the words in the order of their first appearance.
+    """
     vocabulary = _new_vocabulary()
     contexts = _TokenRun(vocabulary)
     questions = _TokenRun(vocabulary)
@@ -206,6 +223,7 @@ def _encode_chunk(paragraphs: _Chunk) -> _Encoding:
             passage = contexts.add(paragraph.context)
             starts.append(passage.starts)
             ends.append(passage.ends)
+        # As lists: bisection in them is faster than in arrays.
         passage_starts = starts[place + 1].tolist()
         passage_ends = ends[place + 1].tolist()
         for question in paragraph.questions:
@@ -213,7 +231,7 @@ def _encode_chunk(paragraphs: _Chunk) -> _Encoding:
             first, last = answer_span(passage_starts, passage_ends, question.answers)
             rows.append((place, article, first, last))
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: NamedArrays = {
         "paragraph": columns[0],
         "article": columns[1],
         "start": columns[2],

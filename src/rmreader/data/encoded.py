@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from rmreader.data.squad import Problem
 from rmreader.data.store import Arrays, text_at
 
+Ints = NDArray[np.int32]
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -28,13 +30,13 @@ class Encoded:
     rows: NDArray[np.int64]
     problems: tuple[Problem, ...] = ()
     ambiguous: tuple[Problem, ...] = ()
-    paragraph: NDArray[np.int32] = field(init=False)
+    paragraph: Ints = field(init=False)
     """Number of each question's passage, which several may share."""
-    article: NDArray[np.int32] = field(init=False)
+    article: Ints = field(init=False)
     """Number of each question's article."""
-    start: NDArray[np.int32] = field(init=False)
+    start: Ints = field(init=False)
     """First token of the first answer on token boundaries; -1 without an answer."""
-    end: NDArray[np.int32] = field(init=False)
+    end: Ints = field(init=False)
     """Last token, inclusive, of that answer."""
 
     def __post_init__(self) -> None:
@@ -51,12 +53,12 @@ class Encoded:
         return dataclasses.replace(self, rows=rows)
 
     @cached_property
-    def question_lengths(self) -> NDArray[np.int32]:
+    def question_lengths(self) -> Ints:
         """Tokens of each question."""
         return np.diff(self.arrays["question_bounds"]).astype(np.int32)[self.rows]
 
     @cached_property
-    def context_lengths(self) -> NDArray[np.int32]:
+    def context_lengths(self) -> Ints:
         """Tokens of each question's passage."""
         return np.diff(self.arrays["context_bounds"]).astype(np.int32)[self.paragraph]
 
@@ -81,15 +83,15 @@ class Encoded:
             digest.update(np.ascontiguousarray(self.arrays[name]).data)
         return digest.hexdigest()[:32]
 
-    def question_tokens(self, i: int) -> NDArray[np.int32]:
+    def question_tokens(self, i: int) -> Ints:
         """Return the token ids of a question."""
         return self._run("question_tokens", "question_bounds", self.rows[i])
 
-    def context_tokens(self, i: int) -> NDArray[np.int32]:
+    def context_tokens(self, i: int) -> Ints:
         """Return the token ids of a question's passage."""
         return self._run("context_tokens", "context_bounds", self.paragraph[i])
 
-    def spans(self, i: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def spans(self, i: int) -> tuple[Ints, Ints]:
         """Return where the tokens of a question's passage start and end in its text."""
         place = self.paragraph[i]
         starts = self._run("starts", "context_bounds", place)
@@ -109,6 +111,6 @@ class Encoded:
         begin, end = self.arrays["answer_bounds"][self.rows[i] : self.rows[i] + 2]
         return [text_at(self.arrays, "answers", k) for k in range(begin, end)]
 
-    def _run(self, name: str, bounds: str, place: int) -> NDArray[np.int32]:
+    def _run(self, name: str, bounds: str, place: int) -> Ints:
         begin, end = self.arrays[bounds][place : place + 2]
         return np.asarray(self.arrays[name][begin:end])

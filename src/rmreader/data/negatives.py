@@ -9,7 +9,7 @@ import dataclasses
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 import numpy as np
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from rmreader.data.squad import Article, Dataset, Paragraph, Question
 from rmreader.text.sentences import sentence_around
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 Where = Literal["article", "elsewhere", "cut"]
 
@@ -46,18 +49,22 @@ class Nearest:
         for row, count in enumerate(counts):
             for word in count:
                 rows_of[word].append(row)
+
+        # Long texts hold a word more often by chance: their counts weigh less.
         mean = lengths.mean() if len(lengths) else 1.0
         norm = _K1 * (1 - _B + _B * lengths / max(1.0, mean))
         self.size = len(counts)
-        self._weights: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        self._weights: dict[str, tuple[Ints, Floats]] = {}
         for word, listed in rows_of.items():
             rows = np.array(listed)
-            idf = np.log(1 + (self.size - len(rows) + 0.5) / (len(rows) + 0.5))
+            # Rare words count more: the usual inverse document frequency.
+            without = self.size - len(rows)
+            idf = np.log(1 + (without + 0.5) / (len(rows) + 0.5))
             frequency = np.array([counts[row][word] for row in listed], np.float64)
             weights = idf * frequency * (_K1 + 1) / (frequency + norm[rows])
             self._weights[word] = rows, weights
 
-    def scores(self, query: str) -> NDArray[np.float64]:
+    def scores(self, query: str) -> Floats:
         """Return BM25 of every text."""
         scores = np.zeros(self.size)
         for word in set(words_of(query)):
@@ -116,11 +123,13 @@ def negatives(
     draw = np.random.default_rng((seed, get_args(Where).index(where)))
     everywhere = _every_passage(dataset, nearest) if where == "elsewhere" else None
     for number, article in enumerate(dataset.articles):
+        # Drawn before anything else, so that the choice does not depend on what is found.
         asked = []
         for paragraph in article.paragraphs:
             for question in paragraph.questions:
                 if question.answers and draw.random() < share:
                     asked.append((paragraph.context, question))
+
         if where == "cut":
             for context, question in asked:
                 rest = without_answer(context, question)
@@ -181,18 +190,24 @@ def with_negatives(
     """
     more: defaultdict[int, defaultdict[str, list[Question]]]
     more = defaultdict(lambda: defaultdict(list))
-    kinds: Sequence[tuple[float, Where]] = ((near, "article"), (far, "elsewhere"), (cut, "cut"))
-    for share, where in kinds:
+    kinds: dict[Where, float] = {
+        "article": near,
+        "elsewhere": far,
+        "cut": cut,
+    }
+    for where, share in kinds.items():
         if share <= 0:
             continue
         for number, context, question in negatives(dataset, share, where, seed):
             again = Question(f"{question.id}-{where}", question.text, (), impossible=True)
             more[number][context].append(again)
-    articles = [_extended(article, more[row]) for row, article in enumerate(dataset.articles)]
+    articles = []
+    for number, article in enumerate(dataset.articles):
+        articles.append(_extended(article, more[number]))
     return dataclasses.replace(dataset, articles=tuple(articles))
 
 
-def asked_together(ids: Iterable[str]) -> NDArray[np.int64]:
+def asked_together(ids: Iterable[str]) -> Ints:
     """Return the number of each question's group.
 
     A question and what ``with_negatives`` made of it are one group; their ids tell.
@@ -230,17 +245,25 @@ def hurried(question: str, draw: np.random.Generator) -> str:
 def slip(text: str, draw: np.random.Generator) -> str:
     """Leave out, double or swap one letter of one long word."""
     words = text.split(" ")
-    long = [row for row, word in enumerate(words) if len(word) >= _LONG and word.isalpha()]
+    long = []
+    for number, word in enumerate(words):
+        if len(word) >= _LONG and word.isalpha():
+            long.append(number)
     if not long:
         return text
     number = long[int(draw.integers(len(long)))]
     word = words[number]
-    place = int(draw.integers(1, len(word) - 1))  # the first letter and the last stay
+    # The first letter and the last stay.
+    place = int(draw.integers(1, len(word) - 1))
     before = word[:place]
     letter = word[place]
     after = word[place + 1 :]
     swapped = before[:-1] + letter + before[-1] + after if place > 1 else word
-    slips = (before + after, before + letter + letter + after, swapped)
+    slips = (
+        before + after,
+        before + letter + letter + after,
+        swapped,
+    )
     words[number] = slips[int(draw.integers(3))]
     return " ".join(words)
 

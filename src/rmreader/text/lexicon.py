@@ -15,8 +15,12 @@ from rmreader.core.files.atomic import write_whole
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.files.reading import read_json
 from rmreader.core.recipe import Inputs
-from rmreader.text.vectors import SubwordTable, WordVectors, read_glove, table_path
+from rmreader.text.glove import WordVectors, read_glove
+from rmreader.text.vectors import SubwordTable, table_path
 from rmreader.text.words import Words
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
 
 _FORMAT = 1
 _VECTORS_FILE = "vectors.safetensors"
@@ -45,9 +49,11 @@ class Lexicon:
         self.trainable_count = 1
         if isinstance(vectors, WordVectors):
             self.trainable_count = _FIRST_TRAINED + len(self.trained)
+        # Rows of the words that the network has vectors of its own for.
         self._trained_rows: dict[str, int] = {}
         for row, word in enumerate(self.trained, start=_FIRST_TRAINED):
             self._trained_rows[word] = row
+        # Code points in order, for binary search, with their ids.
         order = np.argsort(np.array(self.characters, dtype=np.int64), kind="stable")
         self._points = np.array(self.characters, dtype=np.uint32)[order]
         self._point_ids = (order + _FIRST_CHARACTER).astype(np.int32)
@@ -65,19 +71,19 @@ class Lexicon:
         its vector where it has one but are never trained.
         """
         counts = words if isinstance(words, Mapping) else Counter(words)
-        letters: Counter[str] = Counter()
-        for word, count in counts.items():
-            for letter in word:
-                letters[letter] += count
-        # Frequent letters first, in alphabetical order where they are equally frequent.
-        frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))
-        characters = [ord(letter) for letter in frequent]
+        characters = _frequent_characters(counts)
+        # Three kinds of vectors: none, a subword table, or GloVe.
         if not inputs.vectors:
-            nothing = SubwordTable(["[UNK]"], np.zeros((1, 0), np.int8), np.zeros(1, np.float32))
+            nothing = SubwordTable(
+                pieces=["[UNK]"],
+                vectors=np.zeros((1, 0), np.int8),
+                scale=np.zeros(1, np.float32),
+            )
             return cls(nothing, characters, inputs.max_characters)
         if not inputs.vectors.endswith((".txt", ".gz")):
             return cls(SubwordTable.load(inputs.vectors), characters, inputs.max_characters)
         known = read_glove(inputs.vectors, {*counts, *also})
+        # Words that GloVe does not know are trained, frequent ones first.
         unknown = [word for word in counts if known.row(word) is None]
         unknown.sort(key=lambda word: (-counts[word], word))
         return cls(known, characters, inputs.max_characters, unknown)
@@ -89,9 +95,11 @@ class Lexicon:
         """
         vectors, trainable = self._vectors(words)
         characters, lengths = self._characters(words)
-        lowered: dict[str, int] = {}
+        # Words that are equal ignoring case have the same key.
+        numbers: dict[str, int] = {}
         keys = np.full(len(words) + 1, -1, dtype=np.int32)
-        keys[1:] = [lowered.setdefault(word.casefold(), len(lowered)) for word in words]
+        for row, word in enumerate(words, start=1):
+            keys[row] = numbers.setdefault(word.casefold(), len(numbers))
         return Words(
             vectors=vectors,
             characters=characters,
@@ -100,7 +108,8 @@ class Lexicon:
             trainable=trainable,
         )
 
-    def _vectors(self, words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    def _vectors(self, words: Sequence[str]) -> tuple[Floats, Ints]:
+        """Return the known vectors [W, dim], and the row [W] in the network's own table."""
         vectors = np.zeros((len(words) + 1, self.dim), dtype=np.float32)
         trainable = np.zeros(len(words) + 1, dtype=np.int32)
         if isinstance(self.vectors, SubwordTable):
@@ -108,25 +117,35 @@ class Lexicon:
             return vectors, trainable
         for number, word in enumerate(words, start=1):
             row = self.vectors.row(word)
+            # A word without a vector has a row of the network's own table instead.
             if row is None:
                 trainable[number] = self._trained_rows.get(word, 1)
             else:
                 vectors[number] = self.vectors.vectors[row]
         return vectors, trainable
 
-    def _characters(self, words: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Character ids [W, c] and lengths [W], through one array of all code points."""
+    def _characters(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return character ids [W, c] and lengths [W], through one array of all code points."""
         cut = [word[: self.max_characters] for word in words]
         counts = np.zeros(len(words) + 1, dtype=np.int32)
         counts[1:] = [len(word) for word in cut]
-        points = np.frombuffer("".join(cut).encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        ids = np.ones(len(points), dtype=np.int32)
-        if len(self._points):
-            place = np.minimum(np.searchsorted(self._points, points), len(self._points) - 1)
-            ids = np.where(self._points[place] == points, self._point_ids[place], ids)
-        table = np.zeros((len(words) + 1, max(1, int(counts.max()))), dtype=np.int32)
-        table[np.arange(table.shape[1]) < counts[:, None]] = ids
+        encoded = "".join(cut).encode("utf-32-le", "surrogatepass")
+        ids = self._ids(np.frombuffer(encoded, dtype="<u4"))
+        # The letters of all words, one after the other, fill the rows up to each word's length.
+        width = max(1, int(counts.max()))
+        table = np.zeros((len(words) + 1, width), dtype=np.int32)
+        table[np.arange(width) < counts[:, None]] = ids
         return table, np.maximum(counts, 1)
+
+    def _ids(self, points: NDArray[np.uint32]) -> Ints:
+        """Return the id of each code point, 1 for one never seen in training."""
+        unknown = np.ones(len(points), dtype=np.int32)
+        if not len(self._points):
+            return unknown
+        place = np.searchsorted(self._points, points)
+        place = np.minimum(place, len(self._points) - 1)
+        is_known = self._points[place] == points
+        return np.where(is_known, self._point_ids[place], unknown)
 
     def save(self, folder: Path) -> None:
         """Write ``lexicon.json`` and, unless a shipped table has them, the vectors beside it."""
@@ -136,7 +155,11 @@ class Lexicon:
         else:
             about["file"] = _VECTORS_FILE
             write_whole(folder / _VECTORS_FILE, self.vectors.to_bytes())
-        tree = {"format": _FORMAT, "vectors": about, **self._tree()}
+        tree = {
+            "format": _FORMAT,
+            "vectors": about,
+            **self._tree(),
+        }
         write_whole(folder / "lexicon.json", json.dumps(tree).encode() + b"\n")
 
     @classmethod
@@ -165,16 +188,33 @@ class Lexicon:
     @property
     def fingerprint(self) -> str:
         """A digest of everything that decides what ``look_up`` gives."""
-        content = json.dumps([_FORMAT, self.vectors.sha256, self._tree()], sort_keys=True)
+        parts = [_FORMAT, self.vectors.sha256, self._tree()]
+        content = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     def _tree(self) -> dict[str, Any]:
+        words = None
+        if isinstance(self.vectors, WordVectors):
+            words = list(self.vectors.rows)
         return {
             "max_characters": self.max_characters,
             "characters": self.characters,
-            "words": list(self.vectors.rows) if isinstance(self.vectors, WordVectors) else None,
+            "words": words,
             "trained": self.trained,
         }
+
+
+def _frequent_characters(counts: Mapping[str, int]) -> list[int]:
+    """Return the code points of the words, frequent ones first.
+
+    Those that are equally frequent are in alphabetical order.
+    """
+    letters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for letter in word:
+            letters[letter] += count
+    frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))
+    return [ord(letter) for letter in frequent]
 
 
 def _check_tree(tree: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Part-of-speech and entity tags of our own tokens, through any spaCy pipeline or the small one in the repository."""
+"""Part-of-speech and entity tags of our own tokens, by any spaCy pipeline or the one that ships."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,40 +18,64 @@ from rmreader.text.words import encodable
 SHIPPED = Path(__file__).resolve().parent.parent / "readers" / "shipped" / "tags"
 
 # Universal part-of-speech tags; 0 is for tokens that get none.
-POS = ("", "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
-       "SYM", "VERB", "X")  # fmt: skip
+POS = (
+    "",
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
+)
 _UNUSED = ["parser", "senter", "lemmatizer", "textcat", "textcat_multilabel", "entity_linker"]
 
 
 class Tagger:
-    """A spaCy pipeline, by folder or name: 'english' is the one in the repository, others are installed packages.
+    """A spaCy pipeline, by folder or name.
 
-    spaCy itself is needed only to tag, not to know the labels: tags computed on one machine serve on another.
+    'english' is the one that ships, others are installed packages. spaCy itself is needed only to
+    tag, not to know the labels: tags computed on one machine serve on another.
     """
 
     def __init__(self, name: str, entities: Sequence[str] | None = None) -> None:
-        """``entities``: labels in the order of their ids, as kept with a trained reader; by default the pipeline's."""
+        """``entities`` are labels in the order of their ids, as kept with a trained reader.
+
+        By default they are the pipeline's.
+        """
         self.name = name
         self.folder = pipeline_folder(name)
         self.pos = POS
-        sentence = f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities."
-        with user_error_on(sentence, OSError, KeyError, TypeError):
-            meta = read_json(self.folder / "meta.json", "install the pipeline again", limit=16 << 20)
+        refusal = f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities."
+        path = self.folder / "meta.json"
+        with user_error_on(refusal, OSError, KeyError, TypeError):
+            meta = read_json(path, "install the pipeline again", limit=16 << 20)
             labels = sorted(map(str, meta["labels"]["ner"]))
-        # id 0: outside entities, or a label that the reader does not know
+        # Id 0: outside entities, or a label that the reader does not know.
         self.entities = ("", *labels) if entities is None else tuple(entities)
 
     @cached_property
     def fingerprint(self) -> str:
         """A digest of the pipeline's files and of the ids: what decides the tags."""
         digest = hashlib.sha256("\n".join((*self.pos, *self.entities)).encode())
-        for path in sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".md"):
-            digest.update(str(path.relative_to(self.folder)).encode())
-            digest.update(bytes.fromhex(file_sha256(path)))
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file() and path.suffix != ".md":
+                digest.update(str(path.relative_to(self.folder)).encode())
+                digest.update(bytes.fromhex(file_sha256(path)))
         return digest.hexdigest()[:32]
 
     def tag(self, texts: Iterable[Sequence[str]]) -> Iterator[NDArray[np.uint8]]:
-        """Texts as words -> for each uint8 [tokens, 2]: ids of part of speech and entity."""
+        """Tag texts given as words; yields uint8 [tokens, 2], ids of part of speech and entity."""
         pos_ids = {label: number for number, label in enumerate(self.pos)}
         entity_ids = {label: number for number, label in enumerate(self.entities)}
         nlp = self._nlp
@@ -59,40 +83,43 @@ class Tagger:
 
         docs = (Doc(nlp.vocab, list(map(encodable, words))) for words in texts)
         for doc in nlp.pipe(docs, batch_size=64):
-            ids = [(pos_ids.get(token.pos_, 0), entity_ids.get(token.ent_type_, 0)) for token in doc]
+            ids = []
+            for token in doc:
+                ids.append((pos_ids.get(token.pos_, 0), entity_ids.get(token.ent_type_, 0)))
             yield np.array(ids, dtype=np.uint8).reshape(-1, 2)
 
     @cached_property
     def _nlp(self) -> Any:
-        with user_error_on("inputs.tags: tags need spaCy; pip install 'rmreader[tags]'.", ImportError):
+        missing = "inputs.tags: tags need spaCy; pip install 'rmreader[tags]'."
+        with user_error_on(missing, ImportError):
             import spacy
-        # a folder in any state; spaCy raises accordingly
-        with user_error_on(
-            f"{self.folder}: cannot be loaded by spaCy ({{why}}); install the pipeline again.", Exception
-        ):
+        # The folder may be in any state, and spaCy raises accordingly.
+        refusal = f"{self.folder}: cannot be loaded by spaCy ({{why}}); install the pipeline again."
+        with user_error_on(refusal, Exception):
             nlp = spacy.load(self.folder, exclude=_UNUSED)
         probe = nlp(spacy.tokens.Doc(nlp.vocab, ["The", "dog", "barks", "in", "London", "."]))
         if not any(token.pos_ in POS[1:] for token in probe):
-            raise UserError(f"inputs.tags={self.name}: the pipeline gives no universal parts of speech; take another.")
+            raise UserError(
+                f"inputs.tags={self.name}: the pipeline gives no universal parts of speech; "
+                "take another."
+            )
         return nlp
 
 
 def pipeline_folder(name: str) -> Path:
-    """Where a pipeline's files are: the shipped one, a folder, or inside an installed package."""
+    """Find a pipeline's files: the shipped one, a folder, or inside an installed package."""
     if name == "english":
-        if not SHIPPED.is_dir():  # the wheel leaves it out: no shipped reader uses tags
-            raise UserError(
-                "inputs.tags=english: that pipeline is in the repository and not in the wheel; "
-                "install from a checkout (pip install -e .), or name another spaCy pipeline."
-            )
         return SHIPPED
     folder = Path(name).expanduser()
     if (folder / "config.cfg").is_file():
         return folder
     spec = find_spec(name) if name.isidentifier() else None
-    for place in spec.submodule_search_locations or () if spec else ():
-        for config in sorted(Path(place).glob("*/config.cfg")):
-            return config.parent
+    places = spec.submodule_search_locations if spec else None
+    for place in places or ():
+        configs = sorted(Path(place).glob("*/config.cfg"))
+        if configs:
+            return configs[0].parent
     raise UserError(
-        f"inputs.tags={name}: no such spaCy pipeline; install it (python -m spacy download), or take english."
+        f"inputs.tags={name}: no such spaCy pipeline; install it (python -m spacy download), "
+        "or take english."
     )
