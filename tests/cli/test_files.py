@@ -32,9 +32,11 @@ def test_predict_reads_tables_and_writes_json_lines_that_can_be_resumed(trained:
     assert [(line["id"], len(line["answers"])) for line in lines] == [("1", 2), ("3", 2)]
     again = RUN.invoke(app, [*words, "--passage-column", "text"])
     assert (again.exit_code, "add --resume" in again.stderr) == (1, True)
-    resumed = RUN.invoke(app, [*words, "--passage-column", "text", "--resume"])
+    other = RUN.invoke(app, [*words, "--passage-column", "text", "--resume"])
+    assert (other.exit_code, "with other options" in other.stderr) == (1, True)
+    resumed = RUN.invoke(app, [*words, "--passage-column", "text", "--top", "2", "--resume"])
     assert (resumed.exit_code, "0 answers" in resumed.stderr, "2 from before" in resumed.stderr) == (0, True, True)
-    wrong = RUN.invoke(app, [*words, "--passage-column", "nope", "--resume"])
+    wrong = RUN.invoke(app, [*words, "--passage-column", "nope", "--top", "2", "--resume"])
     assert (wrong.exit_code, "no column 'nope'" in wrong.stderr) == (1, True)
 
 

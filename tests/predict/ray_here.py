@@ -11,28 +11,29 @@ import pyarrow.parquet
 
 from rmreader.core.errors import UserError
 from rmreader.predict.arrow import TableAnswers
+from rmreader.predict.job import PredictJob
 from rmreader.predict.predict import predict
 from rmreader.predict.ray import answer_on_ray, ray_at
 from rmreader.predict.rows import read_rows
 from rmreader.predict.run import into_file
-from rmreader.predict.shards import Asking, plan_of, what
+from rmreader.predict.shards import make_plan, plan_facts
 
 
 def main(data: Path, folder: Path) -> None:
-    job = Asking.of("small")
+    job = PredictJob.of("small")
     with ray_at("ray") as ray:
-        into_file(folder / "ray.jsonl", data, read_rows(data), job, 0, on="ray")
+        into_file(folder / "ray.jsonl", data, read_rows(data), job, on="ray")
         answers = TableAnswers("small")
         table = pyarrow.json.read_json(data)
         mapped = ray.data.from_arrow(table).repartition(6).map_batches(answers.batch, batch_format="pyarrow")
         rows = mapped.take_all()
-        plan = plan_of(folder / "greedy", what(data, job, 2), read_rows(data))
+        plan = make_plan(folder / "greedy", plan_facts(data, job, 2), read_rows(data))
         try:
             list(answer_on_ray(plan, replace(job, threads=1000), [0, 1], "ray"))
         except UserError as error:
             print("greedy:", error)
-        stranger = Asking(("small",), "0" * 64)
-        plan = plan_of(folder / "stranger", what(data, stranger, 2), read_rows(data))
+        stranger = PredictJob(("small",), "0" * 64)
+        plan = make_plan(folder / "stranger", plan_facts(data, stranger, 2), read_rows(data))
         try:
             list(answer_on_ray(plan, stranger, [0, 1], "ray"))
         except UserError as error:

@@ -16,8 +16,9 @@ from support.processes import started
 from support.questions import Deadly, write_questions
 
 from rmreader.core.errors import UserError
+from rmreader.predict.job import PredictJob
 from rmreader.predict.rows import read_rows
-from rmreader.predict.shards import Asking, plan_of, what
+from rmreader.predict.shards import make_plan, plan_facts
 from rmreader.predict.workers import answer_here
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -32,8 +33,8 @@ def children() -> list[psutil.Process]:
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data.jsonl", 400)
-    job = Asking.of("small")
-    plan = plan_of(tmp_path / "parts", what(data, job, 20), read_rows(data))
+    job = PredictJob.of("small")
+    plan = make_plan(tmp_path / "parts", plan_facts(data, job, 20), read_rows(data))
     made = answer_here(plan, job, plan.missing(), 2)
     done = [next(made), next(made)]
     workers = children()
@@ -42,14 +43,14 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
         worker.kill()
     assert sorted([*done, *made]) == list(range(20))
     assert not {worker.pid for worker in children()}
-    expected = b"".join(job.answer(plan.content(index)) for index in range(20))
-    assert b"".join(plan.part(index).read_bytes() for index in range(20)) == expected
+    expected = b"".join(job.answer_lines(plan.content(index)) for index in range(20))
+    assert b"".join(plan.read_part(index) for index in range(20)) == expected
 
 
 def test_a_shard_that_ends_every_process_is_named(tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data.jsonl", 9)
     job = Deadly.of("small")
-    plan = plan_of(tmp_path / "parts", what(data, job, 3), read_rows(data))
+    plan = make_plan(tmp_path / "parts", plan_facts(data, job, 3), read_rows(data))
     with pytest.raises(UserError, match="shard 0: the process that read it ended with status 9, 3 times"):
         list(answer_here(plan, job, [0, 1, 2], 2))
     assert 0 in plan.missing()
@@ -58,13 +59,13 @@ def test_a_shard_that_ends_every_process_is_named(tmp_path: Path) -> None:
 
 def test_what_is_wrong_in_a_worker_is_said_here(tmp_path: Path) -> None:
     data = write_questions(tmp_path / "data.jsonl", 4)
-    stranger = Asking(("small",), "0" * 64)
-    plan = plan_of(tmp_path / "parts", what(data, stranger, 2), read_rows(data))
+    stranger = PredictJob(("small",), "0" * 64)
+    plan = make_plan(tmp_path / "parts", plan_facts(data, stranger, 2), read_rows(data))
     with pytest.raises(UserError, match="another reader"):
         list(answer_here(plan, stranger, [0, 1], 2))
     (tmp_path / "parts" / "rows.jsonl").unlink()
     with pytest.raises(UserError, match=r"rows\.jsonl: No such file"):
-        list(answer_here(plan, Asking.of("small"), [0, 1], 2))
+        list(answer_here(plan, PredictJob.of("small"), [0, 1], 2))
 
 
 @pytest.mark.slow

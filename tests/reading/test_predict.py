@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import gzip
 import io
@@ -11,14 +12,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rmreader.core.errors import UserError
 from rmreader.predict.predict import Summary, predict
 from rmreader.predict.rows import BadRow, Columns, read_rows
 from rmreader.predict.writers import read_predictions
+from rmreader.reading.decision import Decision
 from rmreader.reading.reader import Reader
 from rmreader.reading.rows import QuestionRow
+from rmreader.reading.spans import log_sum
 
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
@@ -27,6 +31,12 @@ ROWS = [
 ]
 EXPECTED = [QuestionRow(**row) for row in ROWS]
 ANSWER_KEYS = {"text", "start", "end", "score", "confidence", "sentence", "sentence_start"}
+
+
+@pytest.fixture
+def other_reader(make_reader: Any) -> Reader:
+    """Another one: the same but for its weights."""
+    return Reader.load(make_reader(seed=2), threads=2)
 
 
 def write(path: Path, kind: str, rows: list[dict[str, Any]] | None = None) -> Path:
@@ -295,19 +305,40 @@ def test_a_run_broken_off_anywhere_is_taken_up_again(reader: Reader, tmp_path: P
     assert (summary.resumed, summary.answered) == (done, 3 - done)
 
 
-def test_what_one_reader_began_another_does_not_go_on_with(reader: Reader, tmp_path: Path) -> None:
+def test_what_one_reader_began_another_does_not_go_on_with(
+    reader: Reader, other_reader: Reader, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.jsonl"
+    predict(reader, EXPECTED[:2], out, min_confidence=1.0)  # no answer: nothing to compare but the run itself
+    before = out.read_bytes()
+    assert [json.loads(line)["answers"] for line in before.splitlines()] == [[], []]
+    with pytest.raises(UserError, match="line 1 was written by another reader, with other options"):
+        predict(other_reader, EXPECTED, out, min_confidence=1.0, resume=True)
+    assert out.read_bytes() == before
+    assert predict(reader, EXPECTED, out, min_confidence=1.0, resume=True).resumed == 2
+
+
+@pytest.mark.parametrize("option", [{"top": 2}, {"min_confidence": 0.1}, {"always": True}])
+def test_nor_is_it_resumed_with_other_options(reader: Reader, tmp_path: Path, option: dict[str, Any]) -> None:
+    out = tmp_path / "p.jsonl"
+    predict(reader, EXPECTED[:1], out)
+    before = out.read_bytes()
+    with pytest.raises(UserError, match="other options"):
+        predict(reader, EXPECTED, out, resume=True, **option)
+    shorter = Reader(reader.folder, reader.engine, max_length=reader.max_length - 1)
+    with pytest.raises(UserError, match="other options"):
+        predict(shorter, EXPECTED, out, resume=True)
+    assert out.read_bytes() == before
+
+
+def test_a_file_that_does_not_say_who_wrote_it_is_not_resumed(reader: Reader, tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     predict(reader, EXPECTED[:2], out)
-    first, *lines = (json.loads(line) for line in out.read_text().splitlines())
-    first["answers"][0]["score"] *= 1.5
-    out.write_text("".join(f"{json.dumps(line)}\n" for line in (first, *lines)))
-    before = out.read_bytes()
-    with pytest.raises(UserError, match="its answer to a is another reader's"):
+    first, second = (json.loads(line) for line in out.read_text().splitlines())
+    del second["run"]
+    out.write_text(f"{json.dumps(first)}\n{json.dumps(second)}\n")
+    with pytest.raises(UserError, match="line 2 does not say which reader wrote it"):
         predict(reader, EXPECTED, out, resume=True)
-    assert out.read_bytes() == before
-    first["answers"] = []  # as where no answer was sure enough: then the next one tells
-    out.write_text("".join(f"{json.dumps(line)}\n" for line in (first, *lines)))
-    assert predict(reader, EXPECTED, out, resume=True).answered == 1
 
 
 def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Path) -> None:
@@ -317,14 +348,14 @@ def test_what_is_there_is_never_overwritten_unasked(reader: Reader, tmp_path: Pa
     with pytest.raises(UserError, match="add --resume"):
         predict(reader, EXPECTED, out)
     assert out.read_bytes() == before
-    out.write_text('{"id": "old", "answers": []}\n')
+    out.write_bytes(before.replace(b'"id": "a"', b'"id": "old"'))
     assert predict(reader, EXPECTED, out, resume=True).strangers == 1
     for text in (
         "not ours\n",
         "precious text without newline",
         '{"id": "a"}\n',
         '{"id": 1, "answers": []}\n',
-        '{"id": "a", "answers": [{"text": "no score"}]}\n',
+        '{"id": "a", "answers": {}}\n',
         "[1]\nx",
     ):
         out.write_text(text)
@@ -348,6 +379,8 @@ def test_a_question_beyond_the_limit_is_a_bad_row_and_stops_nothing(reader: Read
 def test_failing_in_the_middle_leaves_the_old_official_file_alone(reader: Reader, tmp_path: Path) -> None:
     out = tmp_path / "p.json"
     out.write_text("old")
+    with pytest.raises(UserError, match=r"there already; add --force to replace it, or give another file"):
+        predict(reader, EXPECTED, out)
 
     def broken() -> Any:
         yield EXPECTED[0]
@@ -355,7 +388,7 @@ def test_failing_in_the_middle_leaves_the_old_official_file_alone(reader: Reader
         raise UserError("the file ends here")
 
     with pytest.raises(UserError, match="ends here"):
-        predict(reader, broken(), out)
+        predict(reader, broken(), out, force=True)
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
 
@@ -382,6 +415,75 @@ def test_tables_hold_a_row_per_answer(reader: Reader, tmp_path: Path, name: str)
         assert (float(first["score"]), float(first["confidence"])) == (best.score, best.confidence)
     predict(reader, EXPECTED, tmp_path / f"unsure-{name}", min_confidence=1.0)
     assert [(one["id"], one["text"] or "") for one in table(tmp_path / f"unsure-{name}")] == [(id, "") for id in "abc"]
+
+
+@pytest.mark.parametrize("name", ["p.json", "p.json.gz", "p.jsonl", "p.jsonl.gz", "p.csv", "p.tsv", "p.parquet"])
+def test_a_file_that_is_there_is_replaced_only_if_asked_for(reader: Reader, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    out.write_text("precious")
+    with pytest.raises(UserError, match=r"there already; .*add --force to replace it"):
+        predict(reader, EXPECTED, out)
+    assert out.read_text() == "precious"
+    predict(reader, EXPECTED, out, force=True)
+    assert len(read_predictions(out)) == 3
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet", "p.jsonl"])
+def test_every_format_has_question_answer_chance_guess_and_place(reader: Reader, tmp_path: Path, name: str) -> None:
+    sure, unsure = tmp_path / name, tmp_path / f"unsure-{name}"
+    doubting = Reader(reader.folder, Doubting(reader.engine))
+    doubting.decision = Decision()
+    predict(doubting, EXPECTED, sure, always=True)
+    predict(doubting, EXPECTED, unsure, min_confidence=1.0)
+    for path in (sure, unsure):
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if name == "p.jsonl" else table(path)
+        for row, line in zip(EXPECTED, lines, strict=True):
+            guess = doubting.ask(row.question, row.passage, always=path == sure).guess
+            assert guess is not None
+            assert line["question"] == row.question
+            assert float(line["no_answer"]) == pytest.approx(0.25)
+            answer = line["answers"][0] if line.get("answers") else line
+            if path == sure:
+                assert row.passage[int(answer["start"]) : int(answer["end"])] == answer["text"] == guess.text
+                assert not line.get("guess")
+            else:
+                told = line["guess"]["text"] if name == "p.jsonl" else line["guess"]
+                assert (told, answer.get("text") or "") == (guess.text, "")
+
+
+class Doubting:
+    """A real engine of a network that gives a quarter to there being no answer."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def read_many(self, pairs: Any, batch_size: int) -> Any:
+        return map(self.doubt, self.engine.read_many(pairs, batch_size))
+
+    def read(self, pair: Any) -> Any:
+        return self.doubt(self.engine.read(pair))
+
+    def doubt(self, logits: Any) -> Any:
+        some = log_sum(logits.start) + log_sum(logits.end)
+        return dataclasses.replace(logits, none=np.array([some - np.log(3)], np.float64))
+
+
+def test_no_cell_is_a_formula_unless_asked_for(reader: Reader, tmp_path: Path) -> None:
+    texts = ["=1+2", "+3", "-4", "@a", "\tb", "\rc", "'=d", "plain", "5-6", "'quoted'"]
+    rows = [QuestionRow(text, text, f"{text} is here.") for text in texts]
+    for name in ("p.csv", "p.tsv"):
+        predict(reader, rows, tmp_path / name, always=True)
+        predict(reader, rows, tmp_path / f"raw-{name}", always=True, raw=True)
+        safe, raw = table(tmp_path / name), table(tmp_path / f"raw-{name}")
+        assert [line["question"] for line in raw] == texts
+        for text, line in zip(texts, safe, strict=True):
+            dangerous = text.lstrip("'")[0] in "=+-@\t\r"
+            assert line["id"] == line["question"] == (f"'{text}" if dangerous else text)
+        for line in safe:
+            cells = [cell for column, cell in line.items() if column not in ("score", "confidence")]
+            assert not any(cell.startswith(tuple("=+-@\t\r")) for cell in cells)
+        expected = {row.id: reader.ask(row.question, row.passage, always=True)[0].text for row in rows}
+        assert read_predictions(tmp_path / name) == expected
 
 
 @pytest.mark.parametrize("name", ["p.json", "p.json.gz", "p.jsonl", "p.jsonl.gz", "p.csv", "p.tsv", "p.parquet"])

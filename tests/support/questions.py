@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from rmreader.predict.shards import Asking
+from rmreader.predict.job import PredictJob
 
 PEOPLE = ("Ada Lovelace", "Grace Hopper", "Alan Turing", "Emmy Noether", "Kurt Gödel", "Mary Somerville")
 PLACES = ("Turin", "Vienna", "Göttingen", "London", "New York")
@@ -25,8 +25,8 @@ def write_questions(path: Path, count: int, bad: bool = True) -> Path:
     return path
 
 
-class Deadly(Asking):
+class Deadly(PredictJob):
     """A job that takes the life of the process that answers the first question."""
 
-    def answer(self, content: bytes) -> bytes:
-        return super().answer(content) if b'"q0"' not in content else os._exit(9)
+    def answer_lines(self, lines: bytes) -> bytes:
+        return super().answer_lines(lines) if b'"q0"' not in lines else os._exit(9)

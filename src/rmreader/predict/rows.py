@@ -1,4 +1,7 @@
-"""Questions from files: SQuAD JSON, JSON Lines, CSV, TSV and Parquet, streamed; a bad row is named and left out."""
+"""Questions from files: SQuAD JSON, JSON Lines, CSV, TSV and Parquet, streamed.
+
+A bad row is named and left out.
+"""
 
 import tempfile
 from collections.abc import Container, Iterator, Sequence
@@ -23,13 +26,16 @@ class Columns:
     passage: str = ""
 
     def names(self, part: str) -> tuple[str, ...]:
-        """The names under which a part may be."""
+        """Return the names under which a part may be."""
         named: str = getattr(self, part)
         return (named,) if named else _USUAL[part]
 
     def pick(self, part: str, there: Container[str]) -> str | None:
-        """The name under which it is here, if it is."""
-        return next((name for name in self.names(part) if name in there), None)
+        """Return the name under which a part is here, if it is."""
+        for name in self.names(part):
+            if name in there:
+                return name
+        return None
 
 
 @dataclass(frozen=True)
@@ -43,14 +49,18 @@ class BadRow:
         return f"{self.place}: {self.what}"
 
 
-def read_rows(path: Path, columns: Columns | None = None, kind: str = "") -> Iterator[QuestionRow | BadRow]:
-    """Every row of a file (``-``: of standard input), in order, the bad ones as what is wrong with them. No id comes
-    twice."""
-    source, columns = Source.of(path, kind), columns or Columns()
-    yield from _squad(source) if source.kind == "squad" else _checked(source, columns)
+def read_rows(
+    path: Path, columns: Columns | None = None, kind: str = ""
+) -> Iterator[QuestionRow | BadRow]:
+    """Yield every row of a file (``-``: of standard input), in order. No id comes twice."""
+    source = Source.of(path, kind)
+    if source.kind == "squad":
+        yield from _squad_rows(source)
+    else:
+        yield from _table_rows(source, columns or Columns())
 
 
-def _squad(source: Source) -> Iterator[QuestionRow | BadRow]:
+def _squad_rows(source: Source) -> Iterator[QuestionRow | BadRow]:
     with tempfile.TemporaryDirectory() as folder:
         path = source.path
         if source.content is not None:
@@ -62,26 +72,29 @@ def _squad(source: Source) -> Iterator[QuestionRow | BadRow]:
     yield from rows_of(dataset)
 
 
-def _checked(source: Source, columns: Columns) -> Iterator[QuestionRow | BadRow]:
-    """Plain rows, numbered from 1, as questions; a row without an id is known by its number, or where that is another
-    row's id by what and number."""
-    what = "line" if source.kind == "jsonl" else "row"
+def _table_rows(source: Source, columns: Columns) -> Iterator[QuestionRow | BadRow]:
+    """Yield plain rows, numbered from 1, as questions.
+
+    A row without an id is known by its number; where that is another row's id, by kind and number.
+    """
+    unit = "line" if source.kind == "jsonl" else "row"
     seen: set[str] = set()
-    given: set[str] | None = None  # ids of the whole file that look like numbers, read when first needed
+    numbers: set[str] | None = None  # ids that look like numbers, read when first needed
 
     def choose(there: Sequence[str]) -> list[str]:
         return _needed(source, columns, there)
 
     for number, tree in trees(source, choose):
-        place = f"{source}: {what} {number}"
+        place = f"{source}: {unit} {number}"
         if isinstance(tree, str):  # what is wrong with it
             yield BadRow(place, tree)
             continue
         try:
             id = id_of(tree, columns)
             if id is None:
-                given = _numbers(trees(source, choose), columns) if given is None else given
-                id = f"{what} {number}" if str(number) in given else str(number)
+                if numbers is None:
+                    numbers = _numbers(trees(source, choose), columns)
+                id = f"{unit} {number}" if str(number) in numbers else str(number)
             if id in seen:
                 raise ValueError(f"its id, {quoted(id)}, is that of an earlier row")
             row = row_of(id, tree, columns)
@@ -93,14 +106,12 @@ def _checked(source: Source, columns: Columns) -> Iterator[QuestionRow | BadRow]
 
 
 def row_of(id: str, tree: dict[str, Any], columns: Columns) -> QuestionRow:
-    """The question that plain data hold; ``ValueError`` says what is wrong with them."""
-    question = _text(tree, columns, "question")
-    passage = _text(tree, columns, "passage")
-    return QuestionRow(id, question, passage)
+    """Return the question that plain data hold; ``ValueError`` says what is wrong with them."""
+    return QuestionRow(id, _text(tree, columns, "question"), _text(tree, columns, "passage"))
 
 
 def id_of(tree: dict[str, Any], columns: Columns) -> str | None:
-    """The id of a row, None where it has none."""
+    """Return the id of a row, None where it has none."""
     name = columns.pick("id", tree)
     value = None if name is None else tree[name]
     if value is None or value == "":
@@ -113,10 +124,15 @@ def id_of(tree: dict[str, Any], columns: Columns) -> str | None:
 
 
 def _numbers(rows: Iterator[tuple[int, Any]], columns: Columns) -> set[str]:
-    """Those ids of a file that could be the number of a row."""
-    good = (tree for _, tree in rows if isinstance(tree, dict))
-    ids = (str(tree[name]) for tree in good if (name := columns.pick("id", tree)) is not None)
-    return {id for id in ids if id.isdecimal()}
+    """Return those ids of a file that could be the number of a row."""
+    ids = set()
+    for _, tree in rows:
+        if not isinstance(tree, dict):  # a bad row
+            continue
+        name = columns.pick("id", tree)
+        if name is not None and str(tree[name]).isdecimal():
+            ids.add(str(tree[name]))
+    return ids
 
 
 def _text(tree: dict[str, Any], columns: Columns, part: str) -> str:
@@ -132,12 +148,18 @@ def _text(tree: dict[str, Any], columns: Columns, part: str) -> str:
 
 
 def _needed(source: Source, columns: Columns, there: Sequence[str]) -> list[str]:
-    """The columns of a table that are read; refused where one that is needed is missing, or there twice."""
-    picked = [name for part in _USUAL if (name := columns.pick(part, there)) is not None]
+    """Return the columns of a table to read; refuse one that lacks a column or has it twice."""
+    picked = []
+    for part in _USUAL:
+        name = columns.pick(part, there)
+        if name is not None:
+            picked.append(name)
+        elif part != "id" or columns.id:
+            problem = no_column(source, columns.names(part), there)
+            raise UserError(f"{problem}; say which it is: --{part}-column NAME.")
     for name in picked:
         if list(there).count(name) > 1:
-            raise UserError(f"{source}: there are several columns {name!r}; leave one, or rename the others.")
-    for part in ("question", "passage", *(["id"] if columns.id else [])):
-        if columns.pick(part, there) is None:
-            raise UserError(f"{no_column(source, columns.names(part), there)}; say which it is: --{part}-column NAME.")
+            raise UserError(
+                f"{source}: there are several columns {name!r}; leave one, or rename the others."
+            )
     return picked
