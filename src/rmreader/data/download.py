@@ -1,4 +1,7 @@
-"""The public data sets from their official addresses: checked, resumable after a cut connection, never half-written."""
+"""The public data sets from their official addresses.
+
+Checked, resumable after a cut connection, never half-written.
+"""
 
 import dataclasses
 import http.client
@@ -30,7 +33,7 @@ class File:
     url: str
     size: int  # bytes
     digest: str = ""  # "md5:…" or "sha256:…"; empty where the publisher gives none
-    member: str = ""  # the one file wanted out of a zip archive; the archive is removed once it is extracted
+    member: str = ""  # the one file wanted of a zip archive, which is removed afterwards
 
 
 SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
@@ -39,8 +42,18 @@ ELMO = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048c
 
 SETS: dict[str, tuple[File, ...]] = {
     "squad": (
-        File("train-v1.1.json", SQUAD + "train-v1.1.json", 30_288_272, "md5:981b29407e0affa3b1b156f72073b945"),
-        File("dev-v1.1.json", SQUAD + "dev-v1.1.json", 4_854_279, "md5:3e85deb501d4e538b6bc56f786231552"),
+        File(
+            "train-v1.1.json",
+            SQUAD + "train-v1.1.json",
+            30_288_272,
+            "md5:981b29407e0affa3b1b156f72073b945",
+        ),
+        File(
+            "dev-v1.1.json",
+            SQUAD + "dev-v1.1.json",
+            4_854_279,
+            "md5:3e85deb501d4e538b6bc56f786231552",
+        ),
     ),
     "adversarial": (
         File(
@@ -73,65 +86,86 @@ SETS: dict[str, tuple[File, ...]] = {
 
 
 def download(name: str, folder: Path, sha256: str = "") -> list[Path]:
-    """Fetch a data set (``squad``, ``adversarial``, ``glove`` or ``elmo``) into a folder; what is there already stays.
+    """Fetch a data set into a folder and return the files' paths; what is there already stays.
 
-    Returns the files' paths. ELMo's two files go into a folder of their own, ready for ``inputs.contextual=elmo:…``.
-    Its publisher gives no checksums: hold the weights against ``sha256``, if you have it from a source you trust.
+    ``name`` is ``squad``, ``adversarial``, ``glove`` or ``elmo``. ELMo's two files go into a folder
+    of their own, ready for ``inputs.contextual=elmo:…``. Its publisher gives no checksums: give
+    ``sha256`` of the weights, if you have it from a source you trust.
     """
     if name not in SETS:
-        raise UserError(f"there is no data set {name!r} to download; choose one of {', '.join(SETS)}.")
-    files, target = SETS[name], folder / "elmo" if name == "elmo" else folder
-    if sha256 and (files[-1].digest or not re.fullmatch("[0-9a-f]{64}", sha256)):
-        raise UserError(f"--sha256 {sha256}: it is the 64 digits of ELMo's weights; other files have published ones.")
-    given = dataclasses.replace(files[-1], digest=f"sha256:{sha256}") if sha256 else files[-1]
-    return [fetch(file, target) for file in (*files[:-1], given)]
+        names = ", ".join(SETS)
+        raise UserError(f"there is no data set {name!r} to download; choose one of {names}.")
+    files = list(SETS[name])
+    if name == "elmo":
+        folder = folder / "elmo"
+    if sha256:
+        if files[-1].digest or not re.fullmatch("[0-9a-f]{64}", sha256):
+            raise UserError(
+                f"--sha256 {sha256}: it is the 64 digits of ELMo's weights; "
+                "other files have published ones."
+            )
+        files[-1] = dataclasses.replace(files[-1], digest=f"sha256:{sha256}")
+    return [fetch(file, folder) for file in files]
 
 
-def fetch(file: File, folder: Path, *, timeout: float = 30.0, attempts: int = 4, pause: float = 1.0) -> Path:
+def fetch(
+    file: File,
+    folder: Path,
+    *,
+    timeout: float = 30.0,
+    attempts: int = 4,
+    pause: float = 1.0,
+) -> Path:
     """Bring one file into a folder and return its path.
 
-    What has arrived waits in ``NAME.part``; the next try, in this call or a later one, asks for the rest alone. After
-    ``attempts`` tries in a row that brought nothing, give up with a sentence. Back-off doubles from ``pause`` seconds.
-    The digest of a file that has no published one is left beside it, to hold it against ever after.
+    What has arrived waits in ``NAME.part``; the next try, in this call or a later one, asks for the
+    rest alone. After ``attempts`` tries in a row that brought nothing, give up with a sentence.
+    Back-off doubles from ``pause`` seconds. The digest of a file that has no published one is left
+    beside it, to compare with ever after.
     """
-    path, part = folder / (file.member or file.name), folder / f"{file.name}.part"
+    path = folder / (file.member or file.name)
+    part = folder / f"{file.name}.part"
     if path.exists():
-        if not file.member and (fault := _fault(file, path)):
-            raise UserError(f"{path}: it is there already, but {fault}; move it away and run this again.")
+        fault = "" if file.member else _fault(file, path)
+        if fault:
+            raise UserError(
+                f"{path}: it is there already, but {fault}; move it away and run this again."
+            )
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    for again in (_length(part) > 0, False):  # what an earlier run left may be of another version: once more, whole
-        _fetch_part(file, part, timeout, attempts, pause)
-        if not (fault := _fault(file, part)):
-            break
+    # What an earlier run left may be of another version: then once more, whole.
+    is_resumed = _length(part) > 0
+    _fetch_part(file, part, timeout, attempts, pause)
+    if is_resumed and _fault(file, part):
         part.unlink()
-        if not again:
-            raise UserError(
-                f"{file.url}: {fault}, so it was thrown away; try again later, or download it by hand from a "
-                f"source you trust and put it at {path}."
-            )
+        _fetch_part(file, part, timeout, attempts, pause)
+    fault = _fault(file, part)
+    if fault:
+        part.unlink()
+        raise UserError(
+            f"{file.url}: {fault}, so it was thrown away; try again later, or download it by hand "
+            f"from a source you trust and put it at {path}."
+        )
     if file.member:
         _extract(part, file.member, path)
     else:
         put_in_place(part, path)
     if not file.digest:
-        write_whole(path.with_name(f"{path.name}.sha256"), f"{file_sha256(path)}  {path.name}\n".encode())
+        digest = f"{file_sha256(path)}  {path.name}\n"
+        write_whole(path.with_name(f"{path.name}.sha256"), digest.encode())
     return path
 
 
 def _fetch_part(file: File, part: Path, timeout: float, attempts: int, pause: float) -> None:
     """Append to the partial file until it is as long as it should be."""
-    left, most, problem = attempts, _length(part), ""
-    by_hand = f"{file.member} (out of {file.name})" if file.member else f"it, as {file.name},"
-    remedy = f"download the file elsewhere and put {by_hand} into {part.parent}."
+    left = attempts
+    most = _length(part)
+    problem = ""
     with progress(file.name, total=file.size / 1e6, unit="MB") as advance:
         advance(most / 1e6)
-        while (have := _length(part)) < file.size:
+        while _length(part) < file.size:
             if not left:
-                kept = f"; the {have:,} bytes that arrived are kept for the next run" if have else ""
-                raise UserError(
-                    f"{file.url}: {problem}, {attempts} times in a row{kept}. If this machine is offline, {remedy}"
-                )
+                raise _gave_up(file, part, problem, attempts)
             if problem:
                 time.sleep(pause * 2.0 ** max(attempts - left - 1, 0))
             try:
@@ -142,65 +176,107 @@ def _fetch_part(file: File, part: Path, timeout: float, attempts: int, pause: fl
                 if error.code == 416:  # it has no such part
                     part.unlink()
                 elif error.code not in (408, 429) and error.code < 500:
-                    raise UserError(f"{file.url}: {problem}; the address may have changed: {remedy}") from None
-            left = attempts if _length(part) > most else left - 1  # progress is more than there ever was
+                    raise UserError(
+                        f"{file.url}: {problem}; the address may have changed: "
+                        f"{_by_hand(file, part)}"
+                    ) from None
+            # Progress is more than there ever was.
+            left = attempts if _length(part) > most else left - 1
             most = max(most, _length(part))
 
 
-def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], None]) -> str:
-    """One request: append what comes to the partial file, from the start again where the server sends all of it.
+def _gave_up(file: File, part: Path, problem: str, attempts: int) -> UserError:
+    have = _length(part)
+    kept = f"; the {have:,} bytes that arrived are kept for the next run" if have else ""
+    return UserError(
+        f"{file.url}: {problem}, {attempts} times in a row{kept}. "
+        f"If this machine is offline, {_by_hand(file, part)}"
+    )
 
-    Returns what ended it, for the case that something is still missing.
+
+def _by_hand(file: File, part: Path) -> str:
+    name = f"{file.member} (out of {file.name})" if file.member else f"it, as {file.name},"
+    return f"download the file elsewhere and put {name} into {part.parent}."
+
+
+def _receive(file: File, part: Path, timeout: float, advance: Callable[[float], None]) -> str:
+    """Send one request and append what comes to the partial file.
+
+    It is written from the start again where the server sends all of it. Returns what ended the
+    request, for the case that something is still missing.
     """
     have = _length(part)
-    headers = {"User-Agent": "rmreader"} | ({"Range": f"bytes={have}-"} if have else {})
+    headers = {"User-Agent": "rmreader"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    request = urllib.request.Request(file.url, headers=headers)
     try:
-        with urllib.request.urlopen(urllib.request.Request(file.url, headers=headers), timeout=timeout) as reply:
-            resumed = reply.status == 206
-            if not resumed:
+        with urllib.request.urlopen(request, timeout=timeout) as reply:
+            is_resumed = reply.status == 206
+            if not is_resumed:
                 advance(-have)
-            with part.open("ab" if resumed else "wb") as out:
-                while out.tell() <= file.size and (chunk := reply.read(CHUNK)):  # too much is as wrong as too little
+            with part.open("ab" if is_resumed else "wb") as out:
+                # Too much is as wrong as too little.
+                while out.tell() <= file.size:
+                    chunk = reply.read(CHUNK)
+                    if not chunk:
+                        break
                     out.write(chunk)
                     advance(len(chunk))
     except urllib.error.HTTPError:
         raise
-    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(cause, TimeoutError):
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
             return "the server fell silent"
-        if isinstance(error, urllib.error.URLError):
-            return f"the server cannot be reached ({cause})"
+        return f"the server cannot be reached ({error.reason})"
+    except TimeoutError:
+        return "the server fell silent"
+    except (http.client.HTTPException, ConnectionError):
+        pass
     return "the connection was cut"
 
 
 def _length(part: Path) -> int:
-    """The bytes that have arrived, 0 where there are none yet; a link or the like, planted in its place, is refused."""
+    """Return the bytes that have arrived, 0 where there are none yet.
+
+    A link or the like, planted in its place, is refused.
+    """
     if not os.path.lexists(part):
         return 0
-    found = part.lstat()
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        raise UserError(f"{part}: a link, or no ordinary file, where the download is kept; remove it.")
-    return found.st_size
+    status = part.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise UserError(
+            f"{part}: a link, or no ordinary file, where the download is kept; remove it."
+        )
+    return status.st_size
 
 
 def _fault(file: File, path: Path) -> str:
-    """What is wrong with a file that should be the published one; empty where nothing is."""
-    if (size := path.stat().st_size) != file.size:
+    """Say what is wrong with a file that should be the published one; empty where nothing is."""
+    size = path.stat().st_size
+    if size != file.size:
         return f"its size is {size:,} bytes and not the published {file.size:,}"
     if not file.digest:
         return ""
     kind, _, expected = file.digest.partition(":")
-    found = file_sha256(path, kind)
-    return "" if found == expected else f"its {kind} is {found} and not the published {expected}"
+    actual = file_sha256(path, kind)
+    if actual != expected:
+        return f"its {kind} is {actual} and not the published {expected}"
+    return ""
 
 
 def _extract(archive: Path, member: str, path: Path) -> None:
-    """The one wanted file out of a zip archive, in its place when it is whole; the archive goes."""
+    """Take the one wanted file out of a zip archive, and remove the archive."""
     try:
-        with zipfile.ZipFile(archive) as zipped, zipped.open(member) as source, whole_file(path) as out:
+        with (
+            zipfile.ZipFile(archive) as zipped,
+            zipped.open(member) as source,
+            whole_file(path) as out,
+        ):
             shutil.copyfileobj(source, out, CHUNK)
     except (zipfile.BadZipFile, KeyError) as error:
         archive.unlink()
-        raise UserError(f"{archive}: {member} cannot be taken out of it ({error}); download it again.") from None
+        raise UserError(
+            f"{archive}: {member} cannot be taken out of it ({error}); download it again."
+        ) from None
     archive.unlink()
