@@ -40,12 +40,12 @@ def parses(*words: str) -> None:
     """The command line takes these words."""
     command: Any = typer.main.get_command(app)
     verb, *rest = words
-    made = command.commands[verb]
+    context = command.commands[verb].make_context(verb, list(rest))
     if verb == "serve":
-        from rmreader.cli.serve import _command
+        from rmreader.cli.serve import setting_words
+        from rmreader.server.settings import settings_from_words
 
-        made = _command()
-    made.make_context(verb, list(rest))
+        settings_from_words(setting_words(context.params["settings"] or ()), "server setting")
 
 
 @pytest.mark.parametrize(("name", "kind"), [("serve.yaml", "Deployment"), ("predict.yaml", "Job")])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -19,11 +21,11 @@ import httpx
 import pytest
 from support.processes import started
 
+from rmreader.cli.serve import setting_words
 from rmreader.core.errors import UserError
-from rmreader.core.settings import field_help
-from rmreader.server.logs import KEPT
+from rmreader.server.logs import WAITING_LINES
 from rmreader.server.server import listen
-from rmreader.server.settings import Settings
+from rmreader.server.settings import Settings, settings_from_words
 
 
 def command(reader_name: str, **settings: Any) -> list[str]:
@@ -171,7 +173,7 @@ def test_a_log_that_nobody_reads_stops_neither_the_server_nor_its_end(
     server = launch()
     fcntl.fcntl(server.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
     with httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client:
-        for _ in range(KEPT + 500):  # far more lines than the pipe holds, or the server keeps
+        for _ in range(WAITING_LINES + 500):  # far more lines than the pipe holds, or the server keeps
             assert client.get("/livez").status_code == 200
     server.process.send_signal(signal.SIGTERM)
     if not read_again:
@@ -182,7 +184,7 @@ def test_a_log_that_nobody_reads_stops_neither_the_server_nor_its_end(
     events = [line["event"] for line in server.lines]
     assert [event for event in events if event != "request"] == ["serving", "log_dropped", "draining", "stopped"]
     dropped = next(line for line in server.lines if line["event"] == "log_dropped")
-    assert dropped["lines"] + events.count("request") == KEPT + 500  # each is there, or counted
+    assert dropped["lines"] + events.count("request") == WAITING_LINES + 500  # each is there, or counted
 
 
 def test_sighup_drains_too(launch: Callable[..., Process]) -> None:
@@ -221,16 +223,68 @@ def test_of_two_servers_started_together_the_second_is_refused() -> None:
         listen(Settings(port=first.getsockname()[1]))  # though the first has not begun to serve
 
 
-def test_every_setting_is_an_option_with_its_help() -> None:
+def test_every_setting_is_in_the_help() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "rmreader", "serve", "--help"],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "400"},
     ).stdout
-    for name, words in field_help(Settings).items():
-        assert f"--{name.replace('_', '-')}" in shown
-        assert words in shown
+    for field in dataclasses.fields(Settings):
+        assert field.name in shown or f"--{field.name.replace('_', '-')}" in shown
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Settings), ids=lambda field: field.name)
+def test_every_setting_is_a_word_and_an_option(field: Any) -> None:
+    value = {"host": "::1", "log": "json"}.get(field.name, "77")
+    name = field.name.replace("_", "-")
+    for words in ([f"{field.name}={value}"], [f"--{name}", value], [f"--{name}={value}"]):
+        settings = settings_from_words(setting_words(words), "server setting")
+        assert str(getattr(settings, field.name)) in (value, f"{value}.0")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["deadlin=3"], "unknown key 'deadlin'; the nearest is 'deadline'"),
+        (["--deadlin", "3"], "unknown key 'deadlin'; the nearest is 'deadline'"),
+        (["--deadline"], "--deadline needs a value"),
+        (["deadline"], "write a setting as KEY=VALUE"),
+        (["queue=many"], "queue must be a number; it is 'many'"),
+        (["--queue=0"], "queue must be at least 1"),
+        (["--log", "loud"], "log must be one of auto, json, text"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(words: list[str], sentence: str) -> None:
+    command = [sys.executable, "-m", "rmreader", "serve", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_on_a_terminal_it_says_what_to_open(reader_name: str) -> None:
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command(reader_name, port=0), stderr=slave)
+    os.close(slave)
+    try:
+        with os.fdopen(master, "rb", buffering=0) as terminal:
+            text = b""
+            while b"\n" not in text:
+                text += terminal.read(1000)
+            url = text.decode().split()[1]
+            assert text.decode().strip() == f"open {url}  (Ctrl-C stops)"
+            odd = f"{url}/a%1B%5B31m%0A"
+            assert httpx.get(odd, trust_env=False).status_code == 404
+            text = b""
+            while b"\n" not in text:
+                text += terminal.read(1000)
+            assert b"GET /a\\x1b[31m\\n 404 " in text
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_no_other_command_reads_the_servers_settings() -> None:

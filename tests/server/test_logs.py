@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rmreader.server.logs import Lines
+from rmreader.server.logs import JsonLines
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    return [json.loads(Lines().format(record)) for record in caplog.records if record.name.startswith("rmreader")]
+    return [json.loads(JsonLines().format(record)) for record in caplog.records if record.name.startswith("rmreader")]
 
 
 def test_a_request_leaves_one_line_with_its_id(

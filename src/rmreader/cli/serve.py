@@ -1,11 +1,10 @@
-"""``rmreader serve``, the HTTP API and the web page, and ``rmreader mcp``, for programs that speak that protocol."""
+"""``rmreader serve``: the HTTP API and the web page; ``rmreader mcp``: the same over a pipe."""
 
 import contextlib
-import dataclasses
-import inspect
 import sys
-import typing
-from typing import Annotated, Any
+from collections import deque
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -13,67 +12,106 @@ from rmreader.cli.app import app, silence_stdout
 from rmreader.cli.read import Model, Threads
 from rmreader.core.errors import UserError
 
-_AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+# Every setting of the server can also be given as --name VALUE, as it was before KEY=VALUE.
+_OTHER_OPTIONS = {"ignore_unknown_options": True}
 
 
-@app.command("serve", context_settings=_AS_THEY_ARE, add_help_option=False)
-def _serve(context: typer.Context) -> None:
-    """Serve a reader: the web page at /, the API under /v1. SIGTERM or Ctrl-C ends it in order."""
-    # The options are made from the server's settings, which every other command can do without.
-    command = _command()
-    with command.make_context("serve", context.args, parent=context.parent) as own:
-        command.invoke(own)
+@app.command(context_settings=_OTHER_OPTIONS)
+def serve(
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Limits, as deadline=20: connections, queue, deadline, drain_delay, threads, "
+            "batch, batch_tokens, batch_wait, max_body, max_items, max_passage, max_question, "
+            "max_explain, max_explain_question, max_answer_length. docs/serving.md explains them.",
+        ),
+    ] = None,
+    model: Model = "small",
+    index: Annotated[
+        str | None,
+        typer.Option("--index", "-i", help="Answer from these documents too (`rmreader index`)."),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; this machine alone by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 by default, 0 for a free one.")] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(envvar="RMREADER_API_KEY", help="Key that calls must carry; none by default."),
+    ] = None,
+    host_names: Annotated[
+        str | None,
+        typer.Option(help="Names to answer for, with commas, beside localhost; * for any."),
+    ] = None,
+    cors: Annotated[
+        str | None,
+        typer.Option(metavar="ORIGIN", help="Origins whose web pages may ask, with commas."),
+    ] = None,
+    log: Annotated[str | None, typer.Option(help="json or text; by default text on a terminal.")] = None,
+) -> None:
+    """Serve a reader: the web page at /, the API under /v1. Stops gracefully on SIGTERM or Ctrl-C."""
+    from rmreader.server.server import serve as run
+    from rmreader.server.settings import settings_from_words
+
+    options = {
+        "index": index,
+        "host": host,
+        "port": port,
+        "api_key": api_key,
+        "host_names": host_names,
+        "cors": cors,
+        "log": log,
+    }
+    words = setting_words(settings or ())
+    words |= {name: str(value) for name, value in options.items() if value is not None}
+    run(model, settings_from_words(words, "server setting"))
 
 
-def _command() -> Any:
-    """The command with one option for each field of the settings, and the field's help."""
-    from rmreader.core.settings import field_help
-    from rmreader.server.settings import Settings
-
-    def serve(model: Model = "small", **settings: Any) -> None:
-        from rmreader.server.server import serve as run
-
-        run(model, Settings(**settings))
-
-    helps, types = field_help(Settings), typing.get_type_hints(Settings)
-    parameters = [inspect.signature(serve, eval_str=True).parameters["model"]]
-    for field in dataclasses.fields(Settings):
-        variable = "RMREADER_API_KEY" if field.name == "api_key" else None
-        option = typer.Option(field.default, help=helps[field.name], envvar=variable)
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(field.name, keyword, default=option, annotation=types[field.name]))
-    serve.__doc__ = _serve.__doc__
-    serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    serve.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    own = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]}, add_completion=False)
-    own.command()(serve)
-    return typer.main.get_command(own)
+def setting_words(words: Sequence[str]) -> dict[str, str]:
+    """Read settings from words: KEY=VALUE, --key=VALUE or --key VALUE."""
+    settings: dict[str, str] = {}
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
+        key, equals, value = word.partition("=")
+        if not equals:
+            if not key.startswith("--"):
+                raise UserError(f"{word}: write a setting as KEY=VALUE, as deadline=20.")
+            if not rest:
+                raise UserError(f"{word} needs a value.")
+            value = rest.popleft()
+        settings[key.removeprefix("--").replace("-", "_")] = value
+    return settings
 
 
 @app.command()
 def mcp(
     model: Model = "small",
     index: Annotated[
-        str | None, typer.Option("--index", "-i", help="Ask its documents too: an index that `rmreader index` makes.")
+        str | None,
+        typer.Option("--index", "-i", help="Answer from these documents too (`rmreader index`)."),
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Serve the Model Context Protocol on standard input and output: a program asks a passage, or an index."""
+    """Serve the Model Context Protocol on standard input and output, for a program that asks."""
     from rmreader.integrations.mcp import Server
     from rmreader.reading.reader import Reader
 
     if sys.stdin is None or sys.stdout is None:
-        raise UserError("standard input or output is closed; the program that asks must start this one.")
-    reader, sink = Reader.load(model, threads=threads), sys.stdout.buffer
+        raise UserError("standard input or output is closed; the program that asks starts this one.")
+    reader = Reader.load(model, threads=threads)
+    sink = sys.stdout.buffer
     shelf = None
     if index is not None:
         from rmreader.documents.shelf import Shelf
 
         shelf = Shelf.open(index, reader)
-        shelf.index.size()  # which refuses what is no index
-    with contextlib.redirect_stdout(sys.stderr):  # standard output is for messages alone
+        # Refuses what is no index.
+        shelf.index.size()
+    # Standard output is for messages alone.
+    with contextlib.redirect_stdout(sys.stderr):
         Server(reader, shelf, sys.stdin.buffer, sink).run()
     try:
         sink.flush()
-    except OSError:  # the program that asked has left, and nothing is wrong
+    except OSError:
+        # The program that asked has left, and nothing is wrong.
         silence_stdout()

@@ -1,96 +1,26 @@
-"""One JSON object per line on stderr: when, what, which request.
+"""The server's log on stderr: one line per event, as JSON or for a person at a terminal.
 
 No line ever holds a question, a passage, or an error's own words. A thread of its own writes the
-lines. Where nobody reads them they wait, up to a bound; then the oldest are dropped and counted.
+lines, so the server never waits for its log: where nobody reads it, the oldest lines are dropped
+and counted.
 """
 
 import contextlib
 import json
 import logging
 import os
+import queue
 import sys
-import threading
 import time
 import traceback
-from collections import deque
 from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
 from typing import Any
 
-KEPT = 1_000  # lines that may wait to be written
+WAITING_LINES = 1_000  # lines that may wait to be written
 LAST_WORDS = 2.0  # seconds that the last lines have to get out
 
 log = logging.getLogger("rmreader.server")
-
-
-class Lines(logging.Formatter):
-    """Formats a record as one line of JSON, with the fields of ``extra={"fields": {...}}``."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
-        line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        line.update(getattr(record, "fields", {}))
-        if record.exc_info and record.exc_info[1]:
-            line.update(failure(record.exc_info[1]))
-        return json.dumps(line)
-
-
-class Patient(logging.Handler):
-    """Leaves the writing to a thread, which no one waits for.
-
-    The thread writes past Python's own buffer: it may hang in there when the process ends.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self.setFormatter(Lines())
-        self.descriptor, self.waiting = descriptor, deque[str](maxlen=KEPT)
-        self.dropped, self.writing, self.some = 0, False, threading.Event()
-        threading.Thread(target=self._write, name="log", daemon=True).start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Line up a record; where there is no room, the oldest goes."""
-        self.dropped += len(self.waiting) == KEPT
-        self.waiting.append(self.format(record))
-        self.some.set()
-
-    def flush(self) -> None:
-        """Give what waits a moment to get out; ``logging`` calls this at exit."""
-        end = time.monotonic() + LAST_WORDS
-        while (self.waiting or self.writing) and time.monotonic() < end:
-            time.sleep(0.005)
-
-    def _write(self) -> None:
-        told = 0
-        while self.some.wait():
-            self.writing = True
-            self.some.clear()
-            lines = []
-            while self.waiting:
-                lines.append(self.waiting.popleft())
-            if (dropped := self.dropped) > told:
-                fields = {"lines": dropped - told, "in_all": dropped}
-                record = logging.makeLogRecord(
-                    {"msg": "log_dropped", "levelname": "WARNING", "fields": fields}
-                )
-                lines, told = [self.format(record), *lines], dropped
-            data = "".join(f"{line}\n" for line in lines).encode()
-            with contextlib.suppress(OSError):  # closed, or whoever read it has left
-                while data:
-                    data = data[os.write(self.descriptor, data) :]
-            self.writing = False
-
-
-def failure(error: BaseException) -> dict[str, Any]:
-    """Kind and place of an error. Its message stays out: it may quote what was asked."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return {
-        "error": type(error).__name__,
-        "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
-    }
 
 
 def event(name: str, **fields: Any) -> None:
@@ -98,10 +28,129 @@ def event(name: str, **fields: Any) -> None:
     log.info(name, extra={"fields": fields})
 
 
-def to_stderr() -> None:
-    """Send the server's lines, and uvicorn's warnings, to stderr."""
-    handler = Patient(sys.stderr.fileno() if sys.stderr is not None else 2)
+def failure(error: BaseException) -> dict[str, Any]:
+    """Return kind and place of an error; its message stays out, as it may quote what was asked."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(error).__name__, "at": places}
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of an event, and what its exception was, if there was one."""
+    fields = dict(getattr(record, "fields", {}))
+    if record.exc_info and record.exc_info[1]:
+        fields.update(failure(record.exc_info[1]))
+    return fields
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, level, event and fields as JSON."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **fields_of(record),
+        }
+        return json.dumps(line)
+
+
+class TextLines(logging.Formatter):
+    """Formats a record for a person at a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the address to open, a request, or any other event with its fields."""
+        fields = fields_of(record)
+        name = record.getMessage()
+        if name == "serving":
+            return f"open {fields['url']}  (Ctrl-C stops)"
+        moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        if name == "request":
+            words = "{method} {path} {status} {ms} ms".format_map(fields)
+            # What a caller made up must not command the terminal.
+            return f"{moment}  {ascii(words)[1:-1]}"
+        words = " ".join(f"{key}={value}" for key, value in fields.items())
+        return f"{moment}  {name} {words}".rstrip()
+
+
+class LineQueue(QueueHandler):
+    """Queues formatted lines; where there is no room, the oldest goes."""
+
+    queue: "queue.Queue[logging.LogRecord]"
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__(queue.Queue(WAITING_LINES))
+        self.setFormatter(formatter)
+        self.dropped = 0
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Queue a record without waiting."""
+        while True:
+            try:
+                self.queue.put_nowait(record)
+                return
+            except queue.Full:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        # Empty where the writer was quicker.
+        with contextlib.suppress(queue.Empty):
+            self.queue.get_nowait()
+            self.queue.task_done()
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Give what waits a moment to get out; ``logging`` calls this at exit."""
+        end = time.monotonic() + LAST_WORDS
+        while self.queue.unfinished_tasks and time.monotonic() < end:
+            time.sleep(0.005)
+
+
+class LineWriter(QueueListener):
+    """Writes queued lines to a file descriptor.
+
+    It writes past Python's own buffer: it may hang in there when the process ends.
+    """
+
+    def __init__(self, lines: LineQueue, descriptor: int) -> None:
+        super().__init__(lines.queue)
+        self.lines = lines
+        self.descriptor = descriptor
+        self.reported = 0  # dropped lines that the log has told of
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Write one line, after a word about those that were dropped before it."""
+        dropped = self.lines.dropped
+        if dropped > self.reported:
+            fields = {"lines": dropped - self.reported, "in_all": dropped}
+            self.reported = dropped
+            tree = {"msg": "log_dropped", "levelname": "WARNING", "fields": fields}
+            self._write(self.lines.format(logging.makeLogRecord(tree)))
+        self._write(record.getMessage())
+
+    def _write(self, line: str) -> None:
+        data = f"{line}\n".encode()
+        # Closed, or whoever read it has left.
+        with contextlib.suppress(OSError):
+            while data:
+                written = os.write(self.descriptor, data)
+                data = data[written:]
+
+
+def to_stderr(style: str = "auto") -> None:
+    """Send the server's lines, and uvicorn's warnings, to stderr.
+
+    ``style`` is json, text, or auto: text where stderr is a terminal.
+    """
+    if style == "auto":
+        style = "text" if sys.stderr is not None and sys.stderr.isatty() else "json"
+    lines = LineQueue(TextLines() if style == "text" else JsonLines())
+    LineWriter(lines, sys.stderr.fileno() if sys.stderr is not None else 2).start()
     for name, level in (("rmreader.server", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
+        logger.handlers = [lines]
+        logger.propagate = False
         logger.setLevel(level)

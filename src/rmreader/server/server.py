@@ -122,7 +122,7 @@ def listen(settings: Settings) -> socket.socket:
 def serve(name: str = "small", settings: Settings | None = None) -> None:
     """Load a reader and an index, if there is one, and serve them until SIGTERM or Ctrl-C."""
     settings = settings or Settings()
-    to_stderr()
+    to_stderr(settings.log)
     with listen(settings) as listener:
         app = load_app(name, settings)
         HttpServer(app, settings).run(sockets=[listener])

@@ -5,7 +5,7 @@ import os
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from rmreader.core.errors import UserError, quoted
 from rmreader.core.settings import (
@@ -67,6 +67,8 @@ class Settings:
     """Seconds a batch waits for clients that were just answered; an idle server never waits."""
     drain_delay: NonNegative = 0.0
     """Seconds from SIGTERM, when /readyz turns 503, to closing the listening socket."""
+    log: Literal["auto", "json", "text"] = "auto"
+    """json, text, or auto: text on a terminal, JSON otherwise."""
 
     def __post_init__(self) -> None:
         check_settings(self, "server setting")
@@ -114,7 +116,7 @@ def settings_from_environment(
 
 
 def _number(word: str, kind: Any, where: str) -> Any:
-    if kind is str:
+    if kind not in (int, float):
         return word
     try:
         return kind(word)
