@@ -347,7 +347,7 @@ def everything(
     json: Json = False,
 ) -> None:
     """All tables and verdicts as one page: from kept results (--from), or after every study."""
-    from lab.studies.tables import build
+    from lab.studies.reproduction import build
 
     problems: list[str] = []
     if folder is None:

@@ -1,40 +1,50 @@
-"""Is a difference more than the noise of seeds? Student's t, paired by seed where both sides share
-seeds, else Welch's.
+"""Is a difference more than noise, and how large is it beside the paper's?
 
-With three seeds a test by permutation could never be surer than p = 0.25, so a normal spread over
-seeds is assumed.
+Student's t over independent starts: paired by seed where both sides share seeds, else Welch's. With
+three seeds a test by permutation could never be surer than p = 0.25, so a normal spread is assumed.
+
+One rule gives the words, and two questions are kept apart. The sign: is it told, with a chance
+below 5 % after Holm's correction? The size: which shares of the paper's gain does the 95 % interval
+exclude? More data make an interval shorter. So later words refine earlier ones and do not
+contradict them; the tests simulate it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import atan, exp, inf, lgamma, pi, sqrt
+from math import inf, sqrt
 from statistics import fmean, stdev, variance
 from typing import Any
 
-import numpy as np
+from scipy import stats
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 LEVEL = 0.05
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+SAME = "same sign"
+OPPOSITE = "opposite sign"
+UNSURE = "sign open"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference with its 95 % interval, and the chance of one as large where there is none."""
+    """A mean difference with its 95 % interval, and the chance of it where there is none."""
 
-    gaps: list[
-        float
-    ]  # one for each pair; the difference of the means alone where there are no pairs
+    gaps: list[float]  # one per pair; the difference of the means alone where there are no pairs
     mean: float
     low: float
     high: float
-    p: float | None  # None of a single seed, which tells nothing
-    count: int  # pairs, or the smaller number of seeds where they are not paired
+    p: float | None  # None of a single seed or start, which tells nothing
+    count: int  # pairs or starts; the smaller number of seeds where they are not paired
+    error: float = 0.0
+    """Standard error of the mean."""
+    freedom: float = 0.0
+    """Degrees of freedom."""
 
     @property
     def interval(self) -> str:
         """The interval as it is printed."""
-        return "–" if self.p is None else f"{self.low:+.2f} to {self.high:+.2f}"
+        if self.p is None:
+            return "–"
+        return f"{self.low:+.2f} to {self.high:+.2f}"
 
     @property
     def ours(self) -> str:
@@ -44,21 +54,76 @@ class Difference:
     @property
     def chance(self) -> str:
         """p as it is printed."""
-        return "–" if self.p is None else f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"
+        return printed_chance(self.p)
 
-    def said(self, papers: float | None) -> str:
-        """The difference in words, beside the paper's."""
-        seen = "higher" if self.low > 0 else "lower" if self.high < 0 else "no clear difference"
-        seen = "one seed tells nothing" if self.p is None else seen
-        if papers is None:
-            return seen
-        claimed = "higher" if papers > 0 else "lower" if papers < 0 else "no clear difference"
-        return f"{seen}, as in the paper" if seen == claimed else f"{seen}; in the paper {claimed}"
+    def share(self, papers: float | None) -> tuple[float, float, float] | None:
+        """The mean and the interval as shares of the paper's gain; None where it has none."""
+        if not papers or self.p is None:
+            return None
+        bounds = sorted((self.low / papers, self.high / papers))
+        return self.mean / papers, bounds[0], bounds[1]
+
+    def chance_of(self, papers: float) -> float | None:
+        """The chance of a mean this far from the paper's gain, if that is the true one."""
+        if self.p is None or not self.error:
+            return None
+        return two_sided((self.mean - papers) / self.error, self.freedom)
+
+    def power(self, papers: float) -> float | None:
+        """The chance to see the paper's gain, if that is the true one, with so much data."""
+        if self.p is None or not self.error:
+            return None
+        shift = abs(papers) / self.error
+        edge = stats.t.ppf(1 - LEVEL / 2, self.freedom)
+        return float(stats.nct.sf(edge, self.freedom, shift))
+
+    def words(self, papers: float | None, p: float | None = None) -> str:
+        """Sign and size in words; ``p`` is the corrected chance, by default the plain one."""
+        if self.p is None:
+            return "one start tells nothing"
+        sign = sign_words(self.mean, papers, self.p if p is None else p)
+        if sign == UNSURE and self.p < LEVEL:
+            sign = f"{UNSURE} after correction"
+        size = size_words(self.share(papers))
+        return f"{sign}; {size}" if size else sign
+
+
+def printed_chance(p: float | None) -> str:
+    """A chance as it is printed."""
+    if p is None:
+        return "–"
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
+def sign_words(mean: float, papers: float | None, p: float) -> str:
+    """Whether the sign is told, and whether it is the paper's."""
+    if p >= LEVEL:
+        return UNSURE
+    if not papers:
+        return "higher" if mean > 0 else "lower"
+    return SAME if mean * papers > 0 else OPPOSITE
+
+
+def size_words(share: tuple[float, float, float] | None) -> str:
+    """What the 95 % interval of the share of the paper's gain excludes."""
+    if share is None:
+        return ""
+    _, low, high = share
+    if high < 0:
+        return "excludes any such gain"
+    if high < 1:
+        return f"excludes more than {high:.0%} of the paper's gain"
+    if low > 1:
+        return f"excludes less than {low:.0%} of the paper's gain"
+    if low > 0:
+        return "excludes zero, not the paper's gain"
+    return "excludes neither zero nor the paper's gain"
 
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
     """Values with their mean and standard deviation, as data; None of too few."""
-    mean, spread = fmean(values) if values else None, stdev(values) if len(values) > 1 else None
+    mean = fmean(values) if values else None
+    spread = stdev(values) if len(values) > 1 else None
     return {"mean": mean, "spread": spread, "values": list(values)}
 
 
@@ -68,55 +133,74 @@ def difference(first: Mapping[Any, float], second: Mapping[Any, float]) -> Diffe
         return None
     shared = sorted(first.keys() & second.keys())
     if len(shared) > 1 or first.keys() == second.keys():
-        gaps = [first[seed] - second[seed] for seed in shared]
-        parts, sizes = [_error(gaps)], [len(gaps)]
-    else:
-        sides = list(first.values()), list(second.values())
-        gaps = [fmean(sides[0]) - fmean(sides[1])]
-        parts, sizes = [_error(side) for side in sides], [len(side) for side in sides]
-    middle, error, count = fmean(gaps), sqrt(sum(parts)), min(sizes)
+        return one_sample([first[seed] - second[seed] for seed in shared])
+    return _welch(list(first.values()), list(second.values()))
+
+
+def over_starts(gaps: Mapping[Hashable, Iterable[float]]) -> Difference:
+    """Gaps by the start they share: starts are random effects, so each counts once, by its mean."""
+    return one_sample([fmean(values) for values in gaps.values()])
+
+
+def by_start(gaps: Iterable[tuple[Hashable, float]]) -> dict[Hashable, list[float]]:
+    """Gaps gathered under the start that each came from."""
+    starts: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for start, gap in gaps:
+        starts[start].append(gap)
+    return dict(starts)
+
+
+def one_sample(gaps: list[float]) -> Difference:
+    """The mean of independent gaps, by Student's t."""
+    count = len(gaps)
+    error = sqrt(variance(gaps) / count) if count > 1 else 0.0
+    return _difference(gaps, fmean(gaps), error, count - 1, count)
+
+
+def _welch(first: list[float], second: list[float]) -> Difference:
+    """The difference of two means that share no seed."""
+    mean = fmean(first) - fmean(second)
+    count = min(len(first), len(second))
     if count < 2:
-        return Difference(gaps, middle, -inf, inf, None, count)
+        return _difference([mean], mean, 0.0, 0, count)
+    parts = [variance(side) / len(side) for side in (first, second)]
+    error = sqrt(sum(parts))
+    freedom = 0.0
+    if error:
+        # Welch and Satterthwaite's degrees of freedom.
+        spread = parts[0] ** 2 / (len(first) - 1) + parts[1] ** 2 / (len(second) - 1)
+        freedom = sum(parts) ** 2 / spread
+    return _difference([mean], mean, error, freedom, count)
+
+
+def _difference(
+    gaps: list[float],
+    mean: float,
+    error: float,
+    freedom: float,
+    count: int,
+) -> Difference:
+    """A difference with its interval and chance."""
+    if count < 2:
+        return Difference(gaps, mean, -inf, inf, None, count)
     if not error:  # no spread at all
-        return Difference(gaps, middle, middle, middle, float(middle == 0), count)
-    # Welch and Satterthwaite's degrees of freedom; n − 1 of pairs
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)
-    )
-    reach = _quantile(freedom) * error
-    return Difference(
-        gaps, middle, middle - reach, middle + reach, chance(middle / error, freedom), count
-    )
+        return Difference(gaps, mean, mean, mean, float(mean == 0), count)
+    reach = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * error
+    p = two_sided(mean / error, freedom)
+    return Difference(gaps, mean, mean - reach, mean + reach, p, count, error, freedom)
 
 
-def _error(values: list[float]) -> float:
-    """Squared standard error of the mean."""
-    return variance(values) / len(values) if len(values) > 1 else 0.0
+def two_sided(t: float, freedom: float) -> float:
+    """P(|T| ≥ |t|) of Student's t."""
+    return float(2 * stats.t.sf(abs(t), freedom))
 
 
-def chance(t: float, freedom: float) -> float:
-    """P(|T| ≥ |t|) of Student's t: with x = √ν·tan θ the density is cos^(ν−1) θ, integrated by
-    Gauss and Legendre."""
-    whole = sqrt(pi) / 2 * exp(lgamma(freedom / 2) - lgamma((freedom + 1) / 2))  # from 0 to π/2
-    half = atan(abs(t) / sqrt(freedom)) / 2
-    inside = half * float(_WEIGHTS @ np.cos(half * (_NODES + 1)) ** (freedom - 1))
-    return min(1.0, max(0.0, 1 - inside / whole))
-
-
-def _quantile(freedom: float) -> float:
-    """t with a chance of 5 %, by bisection."""
-    low, high = 0.0, 1e3
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if chance(middle, freedom) > LEVEL else (low, middle)
-    return high
-
-
-def verdict(found: Difference | None, papers: float) -> str:
-    """Whether a claimed gain holds: it does where the interval is above 0; it does not where the
-    interval reaches 0 and ends below half of the paper's gain; else more seeds are needed."""
-    if found is None or found.p is None:
-        return OPEN
-    if found.low > 0:
-        return HOLDS
-    return FAILS if found.high < max(papers / 2, 0) else OPEN
+def holm(chances: Sequence[float | None]) -> list[float | None]:
+    """Chances corrected for their number by Holm's method; None stays None."""
+    known = [(p, place) for place, p in enumerate(chances) if p is not None]
+    corrected: list[float | None] = [None] * len(chances)
+    largest = 0.0
+    for rank, (p, place) in enumerate(sorted(known)):
+        largest = max(largest, min(1.0, p * (len(known) - rank)))
+        corrected[place] = largest
+    return corrected

@@ -16,7 +16,8 @@ from lab.cli import app
 from lab.studies.groups import GROUPS, groups_of, pack, unpack
 from lab.studies.readers import load, predictions
 from lab.studies.report import save
-from lab.studies.tables import breakdown_table, build
+from lab.studies.reproduction import build
+from lab.studies.tables import breakdown_table
 from rmreader.data.squad import read_squad
 from rmreader.scoring.squad import f1
 

@@ -18,14 +18,17 @@ from lab import results
 from lab.cli import app
 from lab.results import groups
 from lab.studies import paper
+from lab.studies.claims import CLAIMS, Level, claims_table
 from lab.studies.groups import GROUPS, pack
 from lab.studies.report import WORDS, Report, save
-from lab.studies.significance import FAILS, HOLDS, OPEN
-from lab.studies.tables import build, claims_table, rl_table
+from lab.studies.reproduction import build
+from lab.studies.tables import rl_table
 from rmreader.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
-FIRST, SECOND, THIRD, FOURTH, FIFTH = (claim["claim"] for claim in WORDS["claims"])
+REATTENTION, REDUNDANT, DEFICIENT, DCRL_SCST, DCRL_ML, SCST_ML, ROBUST, TABLE_3, *REST = (
+    claim.text for claim in CLAIMS
+)
 
 
 def training(row: str, seed: int, f1: float, study: str = "ablation", **more: Any) -> results.Line:
@@ -85,8 +88,8 @@ def attentions(gap: float) -> list[results.Line]:
     return lines
 
 
-def verdicts(folder: Path) -> dict[str, str]:
-    return {claim: found["verdict"] for claim, found in claims_table(groups(folder)).data.items()}
+def words_of(folder: Path) -> dict[str, str]:
+    return {claim: found["words"] for claim, found in claims_table(groups(folder)).data.items()}
 
 
 def write(folder: Path, out: Path, price: float = 0.0) -> Report:
@@ -105,48 +108,50 @@ def test_what_was_planted_is_what_is_said(tmp_path: Path) -> None:
     }
     results.keep(tmp_path / "ablation.jsonl", ablations(**gains))
     results.keep(tmp_path / "attention.jsonl", attentions(0.1))
-    found = verdicts(tmp_path)
-    assert found == {
-        FIRST: HOLDS,
-        SECOND: HOLDS,
-        THIRD: OPEN,
-        FOURTH: OPEN,
-        FIFTH: HOLDS,
-    }  # no control yet
+    found = words_of(tmp_path)
+    assert found[REATTENTION] == "same sign; excludes zero, not the paper's gain"
+    assert found[REDUNDANT].startswith("same sign")
+    assert found[DCRL_SCST].startswith("same sign")
+    assert found[DCRL_ML] == "not measured"  # no control yet
+    assert found[ROBUST].startswith("same sign; excludes more than")
+    assert found[TABLE_3] == "lower"
     rows = [("start", 0, 80.0), *((row, seed, 80 + gain + seed / 100 * len(row))
             for row, gain in (("dcrl", 1.0), ("ml", 1.0), ("scst", 0.2)) for seed in (1, 2, 3))]  # fmt: skip
     results.keep(
         tmp_path / "rl.jsonl",
         [training(*row, study="rl", curve={"dev F1": [[5, row[2]]]}) for row in rows],
     )
-    found = verdicts(tmp_path)
-    assert (found[THIRD], found[FOURTH]) == (
-        HOLDS,
-        FAILS,
-    )  # DCRL gains nothing over ML with the same steps
+    found = words_of(tmp_path)
+    assert found[DCRL_ML] == "one start tells nothing"
     results.keep(tmp_path / "attention.jsonl", attentions(-0.1))
-    assert verdicts(tmp_path)[SECOND] == FAILS
+    assert words_of(tmp_path)[REDUNDANT].startswith("opposite sign; excludes any such gain")
 
 
-def test_of_several_settings_all_pairs_together_decide(tmp_path: Path) -> None:
-    gains = {"one": (0.3, 0.1, 0.9), "two": (0.2, 0.5, 0.1)}  # neither is enough alone
+def test_seeds_of_one_start_count_once_and_starts_together(tmp_path: Path) -> None:
+    gains = {"one": (0.3, 0.1, 0.9), "two": (0.2, 0.5, 0.1)}
     for name, some in gains.items():
-        rows = [(row, seed, 80 + seed + gain * (row == "dcrl"))
-                for seed, gain in enumerate(some, 1) for row in ("dcrl", "scst", "ml")]  # fmt: skip
-        results.keep(tmp_path / f"{name}.jsonl", [training(*row, study="rl") for row in rows])
-    parts = [
-        part
-        for part in claims_table(groups(tmp_path)).data[THIRD]["parts"]
-        if part["what"].endswith("one start")
-    ]
-    assert [(part["log"], part["verdict"], part["count"]) for part in parts] == [
-        ("one", OPEN, 3),
-        ("two", OPEN, 3),
-        ("together", HOLDS, 6),
-    ]
-    assert verdicts(tmp_path)[THIRD] == OPEN  # the other comparison was not made
-    results.keep(tmp_path / "ablation.jsonl", ablations(dcrl_full=0.9, scst_full=0.4))
-    assert verdicts(tmp_path)[THIRD] == HOLDS
+        lines = []
+        for seed, gain in enumerate(some, 1):
+            lines.append(training("dcrl", seed, 80 + seed + gain, study="rl"))
+            lines.append(training("scst", seed, 80 + seed, study="rl"))
+        results.keep(tmp_path / f"{name}.jsonl", lines)
+    own, shared = claims_table(groups(tmp_path)).data[DCRL_SCST]["parts"]
+    assert own["ours"] == "not measured"
+    assert (shared["log"], shared["count"]) == ("one, two", 2)
+    assert shared["ours"].startswith("+0.35 (")  # the mean of the starts' means
+
+
+def test_what_is_only_significant_alone_is_open_after_correction(tmp_path: Path) -> None:
+    lines = []
+    for seed, gain in enumerate((0.2, 0.5, 0.3, 0.6, 0.1), 1):
+        lines.append(training("dcrl-full", seed, 80 + seed + gain))
+        for row in ("scst-full", "dcrl-reattention-false", "dcrl-attention-dot", "full"):
+            lines.append(training(row, seed, 80 + seed))
+    results.keep(tmp_path / "ablation.jsonl", lines)
+    (part, _) = claims_table(groups(tmp_path)).data[DCRL_SCST]["parts"]
+    assert float(part["chance"].removeprefix("p = ")) < 0.05
+    assert float(part["corrected"].removeprefix("p = ")) > 0.05
+    assert part["words"].startswith("sign open after correction")
 
 
 def test_trainings_of_another_setting_are_not_compared(tmp_path: Path) -> None:
@@ -155,7 +160,7 @@ def test_trainings_of_another_setting_are_not_compared(tmp_path: Path) -> None:
         if line["row"] == "full":
             line["setting"] = "other"
     results.keep(tmp_path / "ablation.jsonl", lines)
-    parts = claims_table(groups(tmp_path)).data[FOURTH]["parts"]
+    parts = claims_table(groups(tmp_path)).data[DCRL_ML]["parts"]
     assert len(parts) == 2
     assert all(part["ours"] == "not measured" for part in parts)
 
@@ -164,8 +169,8 @@ def test_with_no_logs_the_page_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     report = write(tmp_path / "log", tmp_path / "report")
     claimed = [row for row in report.rows if not row[0].startswith("· ")]
-    assert [row[1] for row in claimed] == [OPEN] * 5
-    assert {row[2] for row in report.rows if row[0].startswith("· ")} == {"not measured"}
+    assert len(claimed) == 12
+    assert {row[1] for row in report.rows if row[0].startswith("· ")} == {"not measured"}
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     for what, command in WORDS["kept"].values():
         assert what in page
@@ -226,7 +231,7 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(
     ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)[FIRST]["verdict"] == HOLDS
+    assert json.loads(done.stdout)[REATTENTION]["words"].startswith("same sign")
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     titles = (
         "Table 1:",
@@ -247,7 +252,7 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(
         "<td>7.50</td>" in page
     )  # of the rounds: twelve half hours, two at a time, at 2.5 an hour
     text = (tmp_path / "report" / "reproduction.md").read_text(encoding="utf-8")
-    assert f"| {FIRST} | holds |" in text
+    assert f"| 1. {REATTENTION} |" in text
     again = tmp_path / "again"
     write(whole, again, 2.5)
     assert (again / "index.html").read_bytes() == (tmp_path / "report" / "index.html").read_bytes()
@@ -255,7 +260,7 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    """Lines as scripts/claims.sh leaves them: two networks, both stages, attacks, groups of
+    """Lines as lab/scripts/claims.sh leaves them: two networks, both stages, attacks, groups of
     questions, ensembles."""
     folder, rng = tmp_path / "claims", random.Random(1)
     gains = {
@@ -346,16 +351,14 @@ def campaign(tmp_path: Path) -> Path:
 
 def test_a_whole_report_is_made_of_what_trainings_keep(campaign: Path, tmp_path: Path) -> None:
     report = write(campaign, tmp_path / "report", price=3.0)
-    found = {claim: one["verdict"] for claim, one in report.data.items()}
-    assert found == {FIRST: HOLDS, SECOND: HOLDS, THIRD: HOLDS, FOURTH: FAILS, FIFTH: HOLDS}
-    parts = {(part["what"], part["log"]): part for part in report.data[FIRST]["parts"]}
-    assert {log for _, log in parts} == {
-        "ablation-small-100",
-        "ablation-base",
-        "together",
-    }  # each by itself, and all
-    ours = parts["with − without, after DCRL", "ablation-base"]["ours"]
-    assert re.fullmatch(r"\+0\.\d\d \(\+0\.\d\d to \+0\.\d\d\)", ours)  # with numbers
+    found = {claim: one["words"] for claim, one in report.data.items()}
+    assert len(found) == 12
+    for claim in (REATTENTION, REDUNDANT, DCRL_SCST):
+        assert found[claim].startswith("same sign"), claim
+    first = report.data[REATTENTION]["parts"][0]
+    assert first["log"] == "ablation-base, ablation-small-100"  # all settings together
+    assert re.fullmatch(r"\+0\.\d\d \(\+0\.\d\d to \+0\.\d\d\)", first["ours"])
+    assert re.fullmatch(r"\d+% \(\d+% to \d+%\)", first["share"])
     text, page = (
         (tmp_path / "report" / name).read_text(encoding="utf-8")
         for name in ("reproduction.md", "index.html")
@@ -376,7 +379,7 @@ def test_a_whole_report_is_made_of_what_trainings_keep(campaign: Path, tmp_path:
     ):
         assert sum(heading.endswith(f"({log})") for heading in headings) == count
     row = next(line for line in text.splitlines() if line.startswith("| (5) Attention: Dot |"))
-    assert "lower, as in the paper" in row
+    assert "same sign" in row
     assert re.search(r"E1 to E2 \| .* \(ensembles ± 0\.\d{3}\)", text)
     assert page.count("<img ") == 3 + 3 + 1 + 1
     assert page.count("<i>") == 0
@@ -449,13 +452,14 @@ def test_the_page_in_the_docs_is_what_the_logs_of_the_repository_say(tmp_path: P
 def test_every_comparison_of_a_claim_names_trainings_that_a_study_makes() -> None:
     made = {"ablation": {row.slug for row in paper.TABLE_4} | {row.first for row in paper.TABLE_4}}
     made |= {"rl": {"dcrl", "scst", "ml"}, "attention": {"with", "without"}}
-    for claim in WORDS["claims"]:
-        for what, study, first, second, measure, *rows in claim["parts"]:
-            assert {first, second} <= made[study], what
-            if study == "attention":
-                assert (measure in ("redundancy", "deficiency"), rows) == (True, [])
+    for claim in CLAIMS:
+        for part in claim.comparisons:
+            if isinstance(part, Level):
+                assert part.row in made[part.study]
                 continue
-            assert measure in ("dev", "addsent", "addonesent")
-            slugs = [paper.TABLE_4[row].slug for row in rows]
-            assert study == "rl" or slugs == [first, second]
-            assert re.search(r"−", what)
+            assert {part.more, part.less} <= made[part.study], part.what
+            if part.study == "ablation" and part.measure == "dev":
+                slugs = {row.slug: row.number for row in reversed(paper.TABLE_4)}
+                rows = slugs.get(part.more, 2), slugs.get(part.less, 3)
+                gains = dict(zip(("exact_match", "f1"), paper.gain(*rows), strict=True))
+                assert part.gain == gains[part.key], part.what

@@ -16,7 +16,6 @@ BLOCKED = (
     "transformers",
     "h5py",
     "onnx",
-    "onnxruntime",
     "pyarrow",
 )
 

@@ -1,13 +1,25 @@
-"""Student's t over seeds, against loops; and what a verdict says of an interval."""
+"""Student's t over seeds, against loops; and the rule that turns intervals into words."""
 
 from __future__ import annotations
 
 import math
 import random
+from itertools import pairwise
 
 import pytest
 
-from lab.studies.significance import FAILS, HOLDS, OPEN, chance, difference, verdict
+from lab.studies.significance import (
+    OPPOSITE,
+    SAME,
+    UNSURE,
+    Difference,
+    by_start,
+    difference,
+    holm,
+    one_sample,
+    over_starts,
+    two_sided,
+)
 
 
 def slow_chance(t: float, freedom: float, steps: int = 200_000) -> float:
@@ -26,14 +38,14 @@ def slow_chance(t: float, freedom: float, steps: int = 200_000) -> float:
     ("t", "freedom"), [(0.5, 1), (1.7, 2), (4.0, 3.4), (-2.2, 11), (3.1, 40.5)]
 )
 def test_the_chance_is_the_area_of_both_tails(t: float, freedom: float) -> None:
-    assert chance(t, freedom) == pytest.approx(slow_chance(t, freedom), abs=2e-5)
+    assert two_sided(t, freedom) == pytest.approx(slow_chance(t, freedom), abs=2e-5)
 
 
 @pytest.mark.parametrize(
     ("t", "freedom"), [(12.706, 1), (4.303, 2), (3.182, 3), (2.228, 10), (1.962, 1000)]
 )
 def test_printed_tables_of_t_agree(t: float, freedom: int) -> None:
-    assert chance(t, freedom) == pytest.approx(0.05, abs=2e-4)
+    assert two_sided(t, freedom) == pytest.approx(0.05, abs=2e-4)
 
 
 def test_pairs_are_compared_seed_by_seed() -> None:
@@ -73,7 +85,7 @@ def test_a_single_seed_tells_nothing_and_none_is_no_difference() -> None:
     found = difference({1: 5.0}, {1: 3.0})
     assert found is not None
     assert (found.mean, found.p, found.interval, found.chance) == (2.0, None, "–", "–")
-    assert verdict(found, 1.0) == verdict(None, 1.0) == OPEN
+    assert found.words(1.0) == "one start tells nothing"
     assert difference({}, {1: 3.0}) is None
 
 
@@ -102,34 +114,108 @@ def test_of_twenty_true_nothings_about_one_looks_like_something() -> None:
 @pytest.mark.parametrize(
     ("gaps", "papers", "expected"),
     [
-        ([0.5, 0.6, 0.55], 0.5, HOLDS),
-        ([0.1, 0.12, 0.11], 0.9, HOLDS),  # smaller than the paper's, but there
-        ([0.01, -0.02, 0.0], 0.9, FAILS),  # nothing, and surely not half of the paper's
-        ([-0.5, -0.6, -0.55], 0.5, FAILS),
-        ([0.9, -0.4, 0.3], 0.5, OPEN),
-        ([0.01, -0.02, 0.0], 0.02, OPEN),  # the paper's gain is within the noise
+        ([0.5, 0.6, 0.55], 0.5, "same sign; excludes zero, not the paper's gain"),
+        ([0.1, 0.12, 0.11], 0.9, "same sign; excludes more than 15% of the paper's gain"),
+        ([0.01, -0.02, 0.0], 0.9, "sign open; excludes more than 4% of the paper's gain"),
+        ([-0.5, -0.6, -0.55], 0.5, "opposite sign; excludes any such gain"),
+        ([0.5, 0.6, 0.55], -0.5, "opposite sign; excludes any such gain"),
+        ([-0.5, -0.6, -0.55], -0.1, "same sign; excludes less than 426% of the paper's gain"),
+        ([0.9, -0.4, 0.3], 0.5, "sign open; excludes neither zero nor the paper's gain"),
+        ([0.5, 0.6, 0.55], None, "higher"),
+        ([-0.5, -0.6, -0.55], 0.0, "lower"),
     ],
 )
-def test_a_verdict_needs_an_interval_that_leaves_no_doubt(
-    gaps: list[float], papers: float, expected: str
+def test_words_tell_the_sign_and_what_is_excluded(
+    gaps: list[float], papers: float | None, expected: str
 ) -> None:
-    found = difference(dict(enumerate(gaps)), dict.fromkeys(range(3), 0.0))
-    assert verdict(found, papers) == expected
+    assert one_sample(gaps).words(papers) == expected
 
 
-def test_a_difference_is_said_beside_the_papers() -> None:
-    three = {seed: 80 + seed / 10 for seed in (1, 2, 3)}
-    lower = difference({seed: value - 1 - seed / 100 for seed, value in three.items()}, three)
-    even = difference({1: 80.2, 2: 80.1, 3: 80.3}, three)
-    alone = difference({1: 80.0}, {1: 81.0})
-    assert lower is not None
-    assert even is not None
-    assert alone is not None
-    assert [lower.said(papers) for papers in (-0.5, 0.5, None)] == [
-        "lower, as in the paper",
-        "lower; in the paper higher",
-        "lower",
-    ]
-    assert even.said(0.0) == "no clear difference, as in the paper"
-    assert even.said(-0.5) == "no clear difference; in the paper lower"
-    assert alone.said(-0.5) == "one seed tells nothing; in the paper lower"
+def test_a_sign_that_the_correction_takes_away_is_open() -> None:
+    found = one_sample([0.5, 0.6, 0.55])
+    assert found.words(0.5, p=0.2).startswith(UNSURE)
+
+
+def test_shares_and_the_chance_of_the_papers_gain() -> None:
+    found = one_sample([0.08, 0.3, -0.1, 0.2, 0.05, -0.2, 0.15, 0.1])
+    share = found.share(-0.5)
+    assert share == pytest.approx((found.mean / -0.5, found.high / -0.5, found.low / -0.5))
+    assert found.chance_of(found.mean) == pytest.approx(1.0)
+    assert found.chance_of(found.high) == pytest.approx(0.05)
+    power = found.power(0.5)
+    assert power is not None
+    assert power > 0.99
+    assert found.power(0.0) == pytest.approx(0.025, abs=1e-6)
+
+
+def test_seeds_of_one_start_count_once() -> None:
+    gaps = by_start([("a", 0.2), ("a", 0.4), ("b", 0.1), ("b", 0.1)])
+    found = over_starts(gaps)
+    assert found.gaps == pytest.approx([0.3, 0.1])
+    assert found.count == 2
+    assert over_starts({"a": [0.2, 0.4]}).p is None
+
+
+def test_starts_as_random_effects_cover_the_truth_and_seeds_as_pairs_do_not() -> None:
+    """Two starts that differ by chance, three seeds each; the true gain is 0.3."""
+    generator = random.Random(5)
+    inside = {"starts": 0, "seeds": 0}
+    for _ in range(1000):
+        gaps = []
+        for start in range(2):
+            shift = generator.gauss(0, 0.13)
+            gaps += [(start, 0.3 + shift + generator.gauss(0, 0.08)) for _ in range(3)]
+        random_effects = over_starts(by_start(gaps))
+        pairs = one_sample([gap for _, gap in gaps])
+        inside["starts"] += random_effects.low < 0.3 < random_effects.high
+        inside["seeds"] += pairs.low < 0.3 < pairs.high
+    assert inside["starts"] > 930
+    assert inside["seeds"] < 800
+
+
+def test_holm_corrects_step_by_step() -> None:
+    assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def old_verdict(found: Difference, papers: float) -> str:
+    """The rule that was used before, which took its words back as data grew."""
+    if found.low > 0:
+        return "holds"
+    return "does not hold" if found.high < papers / 2 else "cannot be told"
+
+
+def test_words_do_not_contradict_each_other_as_data_grow() -> None:
+    """The true effect is a third of the paper's. Pairs are added; the words are read each time."""
+    papers, spread = 0.5, 0.23
+    sizes = (4, 6, 8, 12, 20, 40, 80)
+    generator = random.Random(7)
+    draws = 1000
+    contradictions = old_contradictions = told_in_the_end = 0
+    for _ in range(draws):
+        gaps = [generator.gauss(papers / 3, spread) for _ in range(sizes[-1])]
+        found = [one_sample(gaps[:size]) for size in sizes]
+        contradictions += any(
+            contradict(first.words(papers), second.words(papers))
+            for first, second in pairwise(found)
+        )
+        old_contradictions += any(
+            (old_verdict(first, papers), old_verdict(second, papers)) == ("does not hold", "holds")
+            for first, second in pairwise(found)
+        )
+        told_in_the_end += found[-1].words(papers).startswith(SAME)
+    assert contradictions <= 0.05 * draws
+    assert old_contradictions > 0.2 * draws  # so the simulation can see what it looks for
+    assert told_in_the_end > 0.99 * draws
+
+
+def contradict(first: str, second: str) -> bool:
+    """Whether two statements cannot both be true."""
+    both = (first, second)
+    signs = any(SAME in words for words in both) and any(OPPOSITE in words for words in both)
+    nothing = any("excludes any such gain" in words for words in both)
+    gain = any(SAME in words or "excludes zero" in words for words in both)
+    smaller = any("excludes more than" in words for words in both)
+    larger = any("excludes less than" in words for words in both)
+    return signs or (nothing and gain) or (smaller and larger)
