@@ -1,4 +1,4 @@
-"""Two small encoders with random weights, in folders as Hugging Face writes them: WordPiece and byte-level BPE."""
+"""Three small encoders with random weights, as Hugging Face writes them: BERT, RoBERTa and MPNet."""
 
 from __future__ import annotations
 
@@ -39,6 +39,37 @@ def build_bert(folder: Path, window: int = 128) -> Path:
     )
     torch.manual_seed(0)
     _save(BertModel(config), folder)
+    return folder
+
+
+def build_mpnet(folder: Path, window: int = 96) -> Path:
+    """MPNet: WordPiece, a bias for the distance between pieces, positions counted from the padding id on."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import MPNetConfig, MPNetModel
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["<s>", "<pad>", "</s>", "[UNK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=160, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = MPNetConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=window + 2,
+        pad_token_id=1,
+    )
+    torch.manual_seed(0)
+    _save(MPNetModel(config), folder)
     return folder
 
 

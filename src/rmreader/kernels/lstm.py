@@ -42,7 +42,8 @@ def bilstm(
     other; N may be more than the sum of the lengths, and after it there may be any finite numbers. Then only ``final``
     has a meaning.
     """
-    parts = [x] if isinstance(x, Tensor) else list(x)
+    # A part without numbers (a reader without word vectors has one) is none.
+    parts = [x] if isinstance(x, Tensor) else [part for part in x if part.shape[-1] > 0]
     obstacle = why_not_fused(parts[0], weight_hh)
     if obstacle is None and kernel != "plain":
         from rmreader.kernels.fused import fused_bilstm

@@ -3,16 +3,19 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files.reading import read_json
 from rmreader.text.pieces import encoder_config
 
+_HIDDEN = -1e9  # a logit of what is not there, also in 16 bits
 _MOST_WEIGHTS = 2 << 30  # of an encoder: 8 GiB
 
 
@@ -28,6 +31,9 @@ class Transformer(nn.Module):
         self.takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
         self.segments = int(getattr(config, "type_vocab_size", 1) or 1)
         self.layer_dropout = layer_dropout
+        self.position_bias: PositionBias | None = None
+        if config.model_type == "mpnet":
+            self.position_bias = PositionBias(model.encoder)
         if layer_dropout > 0:
             for layer in _stack(model, self.layers - 1):
                 layer.register_forward_hook(self._maybe_skip)
@@ -36,7 +42,8 @@ class Transformer(nn.Module):
         """[R, s] each -> every layer [R, s, layers, size]."""
         types = torch.zeros_like(pieces) if types is None or self.segments < 2 else types
         extra = {"token_type_ids": types} if self.takes_types else {}
-        output = self.model(input_ids=pieces, attention_mask=mask.long(), output_hidden_states=True, **extra)
+        visible = mask.long() if self.position_bias is None else self.position_bias(mask)
+        output = self.model(input_ids=pieces, attention_mask=visible, output_hidden_states=True, **extra)
         return torch.stack(output.hidden_states, dim=2)
 
     def compile_layers(self) -> None:
@@ -52,6 +59,46 @@ class Transformer(nn.Module):
         keep = torch.rand((), device=after.device) >= self.layer_dropout
         after = torch.where(keep, after, inputs[0])
         return (after, *output[1:]) if isinstance(output, tuple) else after
+
+
+class PositionBias(nn.Module):
+    """MPNet's bias for the distance between two pieces, with the padding's mask as one tensor for all layers.
+
+    MPNet as transformers has it adds the bias in every layer, outside any fused kernel, and computes it on the CPU, so
+    that no step could be captured as a graph. The bias of 32 distances for each head stays as it was pretrained.
+    """
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        bias = encoder.relative_attention_bias
+        assert isinstance(bias, nn.Embedding)
+        bias.requires_grad_(False)
+        self._encoder = [encoder]  # in a list, so that its weights are not counted twice
+        encoder.compute_position_bias = lambda hidden: None  # type: ignore[assignment]
+        for layer in _stack(encoder, len(encoder.layer)):  # type: ignore[arg-type]
+            attention = layer.attention.attn
+            attention.forward = partial(_attend, attention)
+
+    def forward(self, mask: Tensor) -> Tensor:
+        """Which pieces are there [R, s] -> what is added to the attention's logits [R, heads, s, s]."""
+        encoder: Any = self._encoder[0]
+        steps = torch.arange(mask.shape[1], device=mask.device)
+        buckets = encoder.relative_position_bucket(steps[None, :] - steps[:, None])
+        bias: Tensor = encoder.relative_attention_bias(buckets).permute(2, 0, 1)[None]
+        hidden = torch.where(mask, 0.0, _HIDDEN)[:, None, None, :]
+        return bias + hidden
+
+
+def _attend(attention: Any, hidden_states: Tensor, attention_mask: Tensor, *_: Any, **__: Any) -> tuple[Tensor]:
+    """MPNet's attention by a fused kernel; ``attention_mask`` has the bias of the positions in it."""
+    shape = (*hidden_states.shape[:2], attention.num_attention_heads, attention.attention_head_size)
+    query = attention.q(hidden_states).view(shape).transpose(1, 2)
+    key = attention.k(hidden_states).view(shape).transpose(1, 2)
+    value = attention.v(hidden_states).view(shape).transpose(1, 2)
+    dropout = attention.dropout.p if attention.training else 0.0
+    mixed = F.scaled_dot_product_attention(query, key, value, attention_mask.to(query.dtype), dropout)
+    mixed = mixed.transpose(1, 2).reshape(hidden_states.shape)
+    return (attention.o(mixed),)
 
 
 def _stack(model: nn.Module, count: int) -> nn.ModuleList:

@@ -23,6 +23,7 @@ from rmreader.training.contextual import TextInputs
 from rmreader.training.evaluate import in_order
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network
+from rmreader.training.words import load_words
 
 _LEAST = -1e4  # a log-probability of nothing, in 16 bits
 
@@ -46,6 +47,8 @@ def teach(
 ) -> Arrays:
     """log p1, log p2 and the log-odds of no answer of every question to learn from, the mean of the readers called
     ``names``. What each of them says is kept, so that another list of readers costs only those that are new in it."""
+    if names.endswith(".safetensors"):
+        return load_words(Path(names), learned, max_context)
     every = [_said(find(name), learned, max_context, device, cache_dir) for name in reader_names(names)]
     mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
     for name in ("start", "end"):

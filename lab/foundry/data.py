@@ -1,0 +1,118 @@
+"""What the readers learn from, choose by and are measured on, made from the public files and `everyday/`."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from lab.scripts import everyday
+from rmreader.data.encode import encode_file
+from rmreader.data.negatives import with_hurried, with_negatives
+from rmreader.data.split import split
+from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad, write_squad
+
+HELD_OUT_SHARE = 0.02  # nine of 442 articles, as in every generation before
+HELD_OUT_SEED = 1
+EVERYDAY_COPIES = 4
+PEOPLE = (
+    "fairytaleqa-train",
+    "fairytaleqa-val",
+    "narrativeqa-summaries-test",
+    "narrativeqa-summaries-dev",
+    "tydiqa-goldp-en-train",
+    "qed-nq-dev",
+)
+SENTENCES = ("qamr-dev", "qamr-test")  # free questions about single sentences
+
+
+def squad(shared: Path, work: Path) -> None:
+    """SQuAD 2.0's training questions in two files: nine articles to choose by, the others to learn from."""
+    source = shared / "squad-v2.0" / "train-v2.0-rebuilt.json.gz"
+    encoded = encode_file(source, work / "cache")
+    held = split(encoded, HELD_OUT_SHARE, HELD_OUT_SEED, no_answer=True)[1]
+    assert held is not None
+    numbers = set(held.article.tolist())
+    articles = list(enumerate(read_squad(source).articles))
+    write_squad([a for number, a in articles if number not in numbers], work / "squad.json.gz")
+    write_squad([a for number, a in articles if number in numbers], work / "held-squad.json.gz")
+
+
+def everyday_texts(repository: Path, work: Path) -> None:
+    """The everyday texts, each question with its answer in the text and without."""
+    folder = repository / "lab" / "everyday"
+    texts = everyday.read(folder / "learn.txt.gz")
+    write_squad(list(everyday.learn(texts, EVERYDAY_COPIES)), work / "everyday.json.gz")
+    for name in ("held", "test"):
+        pairs = everyday.judge(everyday.read(folder / f"{name}.txt.gz"))
+        write_squad(list(pairs), work / f"{name}-everyday.json.gz")
+
+
+def people(shared: Path, work: Path) -> None:
+    """Questions that people asked about stories, plots, articles and sentences; only answers given word for word."""
+    articles: list[Article] = []
+    for name in (*PEOPLE, *SENTENCES):
+        path = shared / "more-questions" / f"{name}.json.gz"
+        near = _near_answers(path)
+        for number, article in enumerate(read_squad(path).articles):
+            kept = _keep(article, lambda question: question.id not in near)  # noqa: B023
+            articles.extend(_in_parts(kept, f"{name} {number}"))
+    write_squad(articles, work / "people.json.gz")
+
+
+def _near_answers(path: Path) -> set[str]:
+    """The ids of questions whose span is only near the words that were given."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        tree = json.load(file)
+    rows = (row for article in tree["data"] for p in article["paragraphs"] for row in p["qas"])
+    return {row["id"] for row in rows if row.get("match") == "near"}
+
+
+def _keep(article: Article, wanted: Callable[[Question], bool]) -> Article:
+    """The article with the questions that are wanted."""
+    paragraphs = []
+    for paragraph in article.paragraphs:
+        questions = tuple(question for question in paragraph.questions if wanted(question))
+        if questions:
+            paragraphs.append(Paragraph(paragraph.context, questions))
+    return Article(article.title, tuple(paragraphs))
+
+
+def _in_parts(article: Article, title: str, size: int = 40) -> Iterable[Article]:
+    """A long list of paragraphs as several articles, so that near negatives are looked for among few."""
+    for begin in range(0, len(article.paragraphs), size):
+        yield Article(f"{title} {begin}", article.paragraphs[begin : begin + size])
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """A file to learn from, and how many of its questions are asked again where they have no answer."""
+
+    file: str
+    near: float
+    far: float
+    cut: float
+    hurried: float
+    seed: int
+
+
+TEACHERS_SHARES = (
+    Share("squad.json.gz", near=0.2, far=0.06, cut=0.3, hurried=0.2, seed=11),
+    Share("everyday.json.gz", near=0.0, far=0.03, cut=0.0, hurried=0.25, seed=12),
+    Share("people.json.gz", near=0.15, far=0.1, cut=0.1, hurried=0.2, seed=13),
+)
+
+
+def learn(work: Path, shares: Sequence[Share], out: str) -> None:
+    """One file to learn from: every share with its negatives."""
+    articles: list[Article] = []
+    for share in shares:
+        dataset = read_squad(work / share.file)
+        with_none = with_negatives(dataset, share.near, share.far, share.seed, share.cut)
+        articles.extend(with_hurried(with_none, share.hurried, share.seed).articles)
+    write_squad(articles, work / out)
+    asked = list(Dataset(tuple(articles)).questions())
+    none = sum(1 for _, question in asked if question.impossible)
+    print(f"{out}: {len(asked):,} questions, {none:,} without an answer", flush=True)

@@ -1,0 +1,86 @@
+"""Encoders as the foundry starts from them: packed in 8 bits to travel, and made deeper by doubling layers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from safetensors.torch import load_file as load_torch
+from safetensors.torch import save_file as save_torch
+
+OTHER_FILES = ("config.json", "tokenizer.json")
+
+
+def pack(encoder: Path, out: Path, parts: int) -> None:
+    """Write an encoder's matrices as 8-bit rows with a scale each, spread over some files of equal size."""
+    out.mkdir(parents=True, exist_ok=True)
+    weights = load_file(encoder / "model.safetensors")
+    files: list[dict[str, np.ndarray]] = [{} for _ in range(parts)]
+    sizes = [0] * parts
+    # The largest first, each into the emptiest file.
+    for name in sorted(weights, key=lambda name: -weights[name].size):
+        smallest = sizes.index(min(sizes))
+        for key, array in _packed(name, weights[name]).items():
+            files[smallest][key] = array
+            sizes[smallest] += array.nbytes
+    for number, arrays in enumerate(files):
+        save_file(arrays, out / f"part-{number}.safetensors")
+    for name in OTHER_FILES:
+        shutil.copy(encoder / name, out / name)
+
+
+def _packed(name: str, weight: np.ndarray) -> dict[str, np.ndarray]:
+    """One weight: 8 bits per number and a scale per row where it is a matrix, else 32 bits as it is."""
+    if weight.ndim != 2:
+        return {name: weight.astype(np.float32) if weight.dtype.kind == "f" else weight}
+    scale = np.abs(weight).max(axis=1, keepdims=True) / 127
+    scale = np.maximum(scale, 1e-12).astype(np.float32)
+    return {f"{name}/8": np.round(weight / scale).astype(np.int8), f"{name}/scale": scale}
+
+
+def unpack(packed: Path, out: Path) -> None:
+    """The encoder's folder again, with weights that differ by the rounding to 8 bits."""
+    out.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, np.ndarray] = {}
+    for path in sorted(packed.glob("part-*.safetensors")):
+        arrays.update(load_file(path))
+    weights = {}
+    for name, array in arrays.items():
+        if name.endswith("/8"):
+            whole = name.removesuffix("/8")
+            weights[whole] = array.astype(np.float32) * arrays[f"{whole}/scale"]
+        elif not name.endswith("/scale"):
+            weights[name] = array
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    for name in OTHER_FILES:
+        shutil.copy(packed / name, out / name)
+
+
+def deepen(encoder: Path, out: Path, scale: float = 0.1) -> None:
+    """BERT's kind of encoder with every layer twice; the copies begin near identity.
+
+    A copy's two outputs are made small, so that it changes little at first and learns what it is for.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    config = json.loads((encoder / "config.json").read_text(encoding="utf-8"))
+    layers = config["num_hidden_layers"]
+    config["num_hidden_layers"] = 2 * layers
+    weights = load_torch(encoder / "model.safetensors")
+    deeper: dict[str, torch.Tensor] = {}
+    for name, weight in weights.items():
+        head, layer, tail = name.partition("encoder.layer.")
+        if not layer:
+            deeper[name] = weight
+            continue
+        number, _, rest = tail.partition(".")
+        is_output = rest.startswith(("attention.output.dense", "output.dense"))
+        deeper[f"{head}{layer}{2 * int(number)}.{rest}"] = weight.clone()
+        copy = scale * weight if is_output else weight.clone()
+        deeper[f"{head}{layer}{2 * int(number) + 1}.{rest}"] = copy
+    save_torch(deeper, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+    shutil.copy(encoder / "tokenizer.json", out / "tokenizer.json")
