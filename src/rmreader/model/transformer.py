@@ -68,33 +68,42 @@ class PositionBias(nn.Module):
     that no step could be captured as a graph. The bias of 32 distances for each head stays as it was pretrained.
     """
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, encoder: Any) -> None:
+        """``encoder``: MPNet's stack of layers, which is changed to use this."""
         super().__init__()
-        bias = encoder.relative_attention_bias
-        assert isinstance(bias, nn.Embedding)
-        bias.requires_grad_(False)
-        self._encoder = [encoder]  # in a list, so that its weights are not counted twice
-        encoder.compute_position_bias = lambda hidden: None  # type: ignore[assignment]
-        for layer in _stack(encoder, len(encoder.layer)):  # type: ignore[arg-type]
+        encoder.relative_attention_bias.requires_grad_(False)
+        encoder.compute_position_bias = _no_bias
+        for layer in encoder.layer:
             attention = layer.attention.attn
             attention.forward = partial(_attend, attention)
+        # In a list, so that torch does not count its weights twice.
+        self._encoder = [encoder]
 
     def forward(self, mask: Tensor) -> Tensor:
         """Which pieces are there [R, s] -> what is added to the attention's logits [R, heads, s, s]."""
-        encoder: Any = self._encoder[0]
+        encoder = self._encoder[0]
         steps = torch.arange(mask.shape[1], device=mask.device)
-        buckets = encoder.relative_position_bucket(steps[None, :] - steps[:, None])
-        bias: Tensor = encoder.relative_attention_bias(buckets).permute(2, 0, 1)[None]
-        hidden = torch.where(mask, 0.0, _HIDDEN)[:, None, None, :]
-        return bias + hidden
+        distances = steps[None, :] - steps[:, None]
+        buckets = encoder.relative_position_bucket(distances)
+        bias: Tensor = encoder.relative_attention_bias(buckets)
+        bias = bias.permute(2, 0, 1)[None]
+        hidden = torch.where(mask, 0.0, _HIDDEN)
+        return bias + hidden[:, None, None, :]
+
+
+def _no_bias(hidden: Tensor) -> None:
+    """In the place of MPNet's own bias, which ``PositionBias`` has put into the mask."""
 
 
 def _attend(attention: Any, hidden_states: Tensor, attention_mask: Tensor, *_: Any, **__: Any) -> tuple[Tensor]:
     """MPNet's attention by a fused kernel; ``attention_mask`` has the bias of the positions in it."""
-    shape = (*hidden_states.shape[:2], attention.num_attention_heads, attention.attention_head_size)
+    heads = attention.num_attention_heads
+    shape = (*hidden_states.shape[:2], heads, attention.attention_head_size)
     query = attention.q(hidden_states).view(shape).transpose(1, 2)
     key = attention.k(hidden_states).view(shape).transpose(1, 2)
     value = attention.v(hidden_states).view(shape).transpose(1, 2)
+
+    # Fused where it can be; the mask must be of the products' type.
     dropout = attention.dropout.p if attention.training else 0.0
     mixed = F.scaled_dot_product_attention(query, key, value, attention_mask.to(query.dtype), dropout)
     mixed = mixed.transpose(1, 2).reshape(hidden_states.shape)
