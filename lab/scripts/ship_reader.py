@@ -29,7 +29,9 @@ from rmreader.core.files.manifest import CARD, sign
 from rmreader.core.files.outputs import folder_to_write
 from rmreader.core.recipe import save_recipe
 from rmreader.core.version import commit
-from rmreader.readers.folder import MANIFEST, RECIPE, card, open_folder, update
+from rmreader.readers.card import card
+from rmreader.readers.folder import MANIFEST, RECIPE, open_folder
+from rmreader.readers.write import update
 from rmreader.reading import export
 from rmreader.reading.calibrate import calibrate, questions_of
 from rmreader.training.average import average

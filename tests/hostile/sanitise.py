@@ -68,8 +68,8 @@ def fuzz(
 def random_reader(folder: Path, draw: random.Random) -> None:
     """A reader of a random recipe, its weights at random, in 8 bits."""
     from rmreader.core.recipe import Inputs, NetworkConfig, Recipe, save_recipe
-    from rmreader.readers.folder import write_reader
     from rmreader.readers.weights import network_shapes
+    from rmreader.readers.write import write_reader
     from rmreader.text.contextual import ContextualShape
     from rmreader.text.lexicon import Lexicon
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rmreader.cli import app
 from rmreader.core.errors import UserError
-from rmreader.readers import folder as module
+from rmreader.readers import write as module
 from rmreader.readers.folder import open_folder
 from rmreader.reading.engine.engines import OnnxEngine
 from rmreader.reading.export import shrink

@@ -23,7 +23,7 @@ from rmreader.cli import app as reading
 from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
-from rmreader.readers.folder import update
+from rmreader.readers.write import update
 from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.ensemble import CachedEngine, Ensemble
 from rmreader.reading.evaluate import best_answers as answers

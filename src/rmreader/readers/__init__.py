@@ -1,4 +1,5 @@
 """Readers: the one reader folder, and the trained readers that ship in it.
 
-Start at ``folder.py``. ``small/`` and ``base/`` are readers, ``vectors/`` and ``tags/`` what they share.
+Start at ``folder.py``. In ``shipped/``, ``small/`` and ``base/`` are readers, ``vectors/`` and
+``tags/`` what they share.
 """

@@ -16,7 +16,8 @@ from rmreader.core.files.manifest import file_sha256
 from rmreader.data.encoded import Encoded
 from rmreader.data.examples import read_data
 from rmreader.data.squad import why_none
-from rmreader.readers.folder import find, open_folder, update
+from rmreader.readers.folder import find, open_folder
+from rmreader.readers.write import update
 from rmreader.reading.answers import text_of
 from rmreader.reading.decision import Decision, fit_decision
 from rmreader.reading.reader import Reader

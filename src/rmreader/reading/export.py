@@ -12,8 +12,9 @@ from typing import Any, Literal
 from rmreader.core.console import say
 from rmreader.core.errors import UserError
 from rmreader.core.files.outputs import folder_to_write
-from rmreader.readers.folder import open_folder, write_ensemble, write_reader
+from rmreader.readers.folder import open_folder
 from rmreader.readers.weights import Storage
+from rmreader.readers.write import write_ensemble, write_reader
 from rmreader.reading.answers import text_of
 from rmreader.reading.compare import compare_with_torch
 from rmreader.reading.reader import Reader

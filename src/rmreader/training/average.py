@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError
 from rmreader.core.files.outputs import folder_to_write
 from rmreader.core.version import provenance
-from rmreader.readers.folder import WEIGHTS, Folder, verify, write_reader
+from rmreader.readers.folder import WEIGHTS, Folder, verify
+from rmreader.readers.write import write_reader
 from rmreader.reading.export import compare
 from rmreader.text.contextual import ENCODER, FILE
 

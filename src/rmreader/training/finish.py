@@ -13,7 +13,8 @@ from rmreader.core.files.atomic import write_whole
 from rmreader.core.recipe import Recipe
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
-from rmreader.readers.folder import MANIFEST, open_folder, update
+from rmreader.readers.folder import MANIFEST, open_folder
+from rmreader.readers.write import update
 from rmreader.reading.calibrate import ENOUGH, calibrate, rows_in
 from rmreader.reading.compare import compare_with_torch
 from rmreader.training.contextual import TextInputs

@@ -11,8 +11,9 @@ from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.recipe import Recipe, save_recipe
 from rmreader.model.contextual import tuned_encoder
 from rmreader.model.network import Network, Sizes
-from rmreader.readers import folder as readers
+from rmreader.readers.folder import RECIPE, Folder, open_folder
 from rmreader.readers.weights import network_shapes
+from rmreader.readers.write import write_reader as write_reader_folder
 from rmreader.text.contextual import ENCODER, ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.training.contextual import TextInputs
@@ -56,14 +57,14 @@ def write_reader(
     """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on."""
 
     def fill(folder: Path) -> None:
-        save_recipe(recipe, folder / readers.RECIPE)
+        save_recipe(recipe, folder / RECIPE)
         lexicon.save(folder)
         if text_inputs is not None:
             text_inputs.save(folder)
 
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in weights.items()}
     about = {"temperature": temperature, "scores": scores, "provenance": provenance}
-    readers.write_reader(target, arrays, recipe, about, fill)
+    write_reader_folder(target, arrays, recipe, about, fill)
 
 
 def check_weights(network: Network, recipe: Recipe, lexicon: Lexicon, shape: ContextualShape) -> None:
@@ -80,7 +81,7 @@ def check_weights(network: Network, recipe: Recipe, lexicon: Lexicon, shape: Con
             )
 
 
-def read_weights(folder: readers.Folder) -> dict[str, Tensor]:
+def read_weights(folder: Folder) -> dict[str, Tensor]:
     """A reader's weights as tensors."""
     return {name: torch.from_numpy(array) for name, array in folder.weights().items()}
 
@@ -92,9 +93,9 @@ def load_weights(network: Network, weights: Mapping[str, Tensor], where: str) ->
         network.load_state_dict(dict(weights))
 
 
-def load_network(reader: Path | readers.Folder, device: torch.device | str = "cpu") -> tuple[Network, Lexicon, Recipe]:
+def load_network(reader: Path | Folder, device: torch.device | str = "cpu") -> tuple[Network, Lexicon, Recipe]:
     """The network of a reader folder, ready to read."""
-    folder = reader if isinstance(reader, readers.Folder) else readers.open_folder(reader)
+    folder = reader if isinstance(reader, Folder) else open_folder(reader)
     weights, inputs = read_weights(folder), folder.recipe.inputs
     tuned = inputs.contextual and inputs.contextual_mode == "tuned"
     contextual = tuned_encoder(inputs, folder.path / ENCODER)[0] if tuned else None

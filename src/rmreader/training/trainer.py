@@ -28,7 +28,8 @@ from rmreader.core.recipe import Recipe
 from rmreader.core.version import provenance
 from rmreader.data.batch import Batch
 from rmreader.data.batches import Buckets
-from rmreader.readers.folder import MANIFEST, update
+from rmreader.readers.folder import MANIFEST
+from rmreader.readers.write import update
 from rmreader.training import reader_folder, run_folder
 from rmreader.training.evaluate import Scores, criterion, evaluate
 from rmreader.training.finish import answer_file, calibrate_best, compare_best
