@@ -41,6 +41,15 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name}: no heading for {link}"
 
 
+def test_every_file_that_the_house_names_is_there() -> None:
+    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    page = page.replace("`documents/formats/epub.py`", "")  # the one that the reader is to write
+    rooms = {path.name for path in SRC.iterdir() if path.is_dir()}
+    named = [name for name in re.findall(r"`([\w/]+/[\w.]*)`", page) if name.split("/")[0] in rooms]
+    assert len(named) > 40
+    assert [name for name in named if not (SRC / name).exists()] == []
+
+
 def test_the_demo_prints_what_the_readme_shows() -> None:
     shown = (ROOT / "README.md").read_text(encoding="utf-8").partition("$ make demo\n")[2].partition("\n$ make test")[0]
     command = (ROOT / "Makefile").read_text(encoding="utf-8").partition("rmreader ask ")[2].partition("\n\n")[0]

@@ -15,7 +15,8 @@ from rmreader.core.console import one_line
 from rmreader.core.errors import UserError, printable
 from rmreader.core.version import __version__
 
-_FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train")  # in the help, as people come to need them
+# In the help these come first, in the order in which people need them.
+_FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train")
 
 _REMEDIES = {
     errno.ENOSPC: "make room, and try again",
@@ -25,42 +26,46 @@ _REMEDIES = {
 
 
 class Verbs(TyperGroup):
-    """Statuses: 0 done, 1 an error the user can fix (one sentence on stderr; 3 where it is a faulty
-    share of a GPU), 2 wrong usage, 130 interrupted."""
+    """The verbs, with every error as one sentence and an exit status.
+
+    Statuses: 0 done, 1 an error the user can fix (one sentence on stderr; 3 where it is a faulty
+    share of a GPU), 2 wrong usage, 130 interrupted.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs in the order of the help."""
+        """Return the verbs in the order of the help."""
         verbs = super().list_commands(ctx)
-        return [*(verb for verb in _FIRST if verb in verbs), *(verb for verb in verbs if verb not in _FIRST)]
+        first = [verb for verb in _FIRST if verb in verbs]
+        others = [verb for verb in verbs if verb not in _FIRST]
+        return first + others
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        """As typer's, with every error in a sentence."""
-        with _harmless(), _in_a_sentence():
+        """Parse the command line as typer does, with every error in a sentence."""
+        with _printable_usage_errors(), _errors_as_sentences():
             return super().make_context(*words, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        """As typer's, with every error in a sentence."""
-        with _harmless(), _in_a_sentence():
+        """Run the verb as typer does, with every error in a sentence."""
+        with _printable_usage_errors(), _errors_as_sentences():
             result = super().invoke(ctx)
-            if sys.stdout is not None:  # as where it was closed
+            if sys.stdout is not None:  # None where it was closed
                 sys.stdout.flush()
             return result
 
 
 @contextlib.contextmanager
-def _in_a_sentence() -> Iterator[None]:
-    """Whatever goes wrong that a person can fix is one sentence and a status."""
+def _errors_as_sentences() -> Iterator[None]:
+    """Turn whatever goes wrong that a person can fix into one sentence and a status."""
     try:
         yield
     except UserError as error:
         _fail(str(error), error.status)
-    except BrokenPipeError:  # the reader of our output has left, as in `| head`: nothing to say, nobody to say it to
+    except BrokenPipeError:
+        # The reader of our output has left, as in `| head`: nobody is there to tell.
         silence_stdout()
         raise typer.Exit(141) from None
     except OSError as error:
-        where, why = f"{error.filename}: " if error.filename else "", error.strerror or error
-        remedy = _REMEDIES.get(error.errno or 0, "check the path" if where else "")
-        _fail(f"{where}{why}{f'; {remedy}' if remedy else ''}.")
+        _fail(_os_error_sentence(error))
     except ModuleNotFoundError as error:
         from rmreader.cli.doctor import pip_line
 
@@ -73,13 +78,26 @@ def _in_a_sentence() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def _os_error_sentence(error: OSError) -> str:
+    """Say which file, what is wrong with it, and the remedy where there is one."""
+    sentence = str(error.strerror or error)
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    if error.filename:
+        sentence = f"{error.filename}: {sentence}"
+        remedy = remedy or "check the path"
+    if remedy:
+        sentence += f"; {remedy}"
+    return f"{sentence}."
+
+
 @contextlib.contextmanager
-def _harmless() -> Iterator[None]:
-    """What a wrong usage quotes of the command line cannot command the terminal, either."""
+def _printable_usage_errors() -> Iterator[None]:
+    """Replace control characters in what a usage error quotes of the command line."""
     try:
         yield
     except Exception as error:
-        if isinstance(message := getattr(error, "message", None), str):
+        message = getattr(error, "message", None)
+        if isinstance(message, str):
             error.message = printable(message)  # type: ignore[attr-defined]
         raise
 
@@ -89,13 +107,13 @@ def _fail(sentence: str, status: int = 1) -> None:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except OSError:  # a full disk, which is what was just said
+    except OSError:  # a full disk, which the sentence says
         silence_stdout()
     raise typer.Exit(status)
 
 
 def silence_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not complain where it cannot be written to."""
+    """Point stdout at nothing, so that the interpreter's last flush raises no error."""
     with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -109,18 +127,20 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
 
 
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+]
+
+
 @app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
-    ] = False,
-) -> None:
+def _root(version: Version = False) -> None:
     pass
 
 
@@ -128,5 +148,6 @@ def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter still gets the rest
+            # A terminal that lacks a letter still gets the rest.
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="rmreader")

@@ -1,4 +1,4 @@
-"""What is here, what is missing, and how to get it: versions, devices, kernels, shipped readers, optional extras."""
+"""What is installed, what is missing, and how to get it."""
 
 import platform
 import re
@@ -45,84 +45,114 @@ class Diagnosis:
 
 def diagnose() -> Diagnosis:
     """Look around."""
-    packages = ("rmreader", "numpy", "onnxruntime", "torch")
-    versions = {"python": platform.python_version()} | {name: _version(name) or "not installed" for name in packages}
-    return Diagnosis(versions, devices(), kernels(), shipped_readers(), extras(), folders())
+    versions = {"python": platform.python_version()}
+    for name in ("rmreader", "numpy", "onnxruntime", "torch"):
+        versions[name] = _version(name) or "not installed"
+    return Diagnosis(
+        versions=versions,
+        devices=devices(),
+        kernels=kernels(),
+        readers=shipped_readers(),
+        extras=extras(),
+        folders=folders(),
+    )
 
 
 def devices() -> list[str]:
-    """The processor, and every GPU that torch sees."""
+    """Return the processor, and every GPU that torch sees."""
     from rmreader.core.cores import MOST_THREADS, cores
 
-    found = [f"cpu: {platform.machine()}, {cores()} cores, read with {min(cores(), MOST_THREADS)} threads"]
+    threads = min(cores(), MOST_THREADS)
+    lines = [f"cpu: {platform.machine()}, {cores()} cores, read with {threads} threads"]
     if _version("torch"):
         import torch
 
-        for k in range(torch.cuda.device_count()):
-            properties = torch.cuda.get_device_properties(k)
-            found.append(f"cuda:{k}: {properties.name}, {properties.total_memory / 2**30:.0f} GiB")
-    return found
+        for number in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(number)
+            memory = properties.total_memory / 2**30
+            lines.append(f"cuda:{number}: {properties.name}, {memory:.0f} GiB")
+    return lines
 
 
 def kernels() -> dict[str, str]:
-    """Which implementation runs here, of reading and of training, and why not a faster one."""
-    reading = {"8-bit readers": reading_path()}
+    """Return which implementation runs here, for reading and training, and why no faster one."""
+    return {"lstm": _training_path(), "8-bit readers": reading_path()}
+
+
+def _training_path() -> str:
+    """Say what trains the LSTMs here."""
     if not _version("torch"):
-        return {"lstm": "the exported graph alone; training needs torch"} | reading
+        return "the exported graph alone; training needs torch"
     import torch
 
     from rmreader.kernels.lstm import why_not_fused
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     obstacle = why_not_fused(torch.zeros(1, device=device), torch.zeros(1, device=device))
-    return {"lstm": "fused (Triton)" if obstacle is None else f"plain: {obstacle}"} | reading
+    return "fused (Triton)" if obstacle is None else f"plain: {obstacle}"
 
 
 def reading_path() -> str:
-    """What reads with an 8-bit reader, as the shipped ones are."""
+    """Say what reads with an 8-bit reader, as the shipped ones are."""
     from rmreader.reading.engine import native
 
-    if (obstacle := native.why_not()) is not None:
+    obstacle = native.why_not()
+    if obstacle is not None:
         return f"float by ONNX Runtime, slower than in C: {obstacle}"
     kinds = {native.KINDS[kind] for kind in (native.best(), native.best_products())}
-    lacks = "" if kinds == {native.KINDS[-1]} else "; AVX-512 with VNNI and bfloat16 would be faster"
+    lacks = ""
+    if kinds != {native.KINDS[-1]}:
+        lacks = "; AVX-512 with VNNI and bfloat16 would be faster"
     return f"in C ({' and '.join(sorted(kinds))}{lacks})"
 
 
 def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:
-    """The readers inside the package, each checked against the checksums it came with."""
-    found = []
+    """Return the readers inside the package, each checked against its checksums."""
+    readers = []
     for manifest in sorted(folder.glob("*/reader.json")):
-        size = sum(file.stat().st_size for file in manifest.parent.rglob("*") if file.is_file())
-        name, _, what = (damage(manifest.parent, manifest.name) or "").partition(": ")
-        state = f"incomplete: {name} is missing" if what == "missing" else f"damaged: {name}: {what}"
-        found.append(ShippedReader(manifest.parent.name, size, f"{state}; reinstall rmreader" if name else "whole"))
-    return found
+        reader = manifest.parent
+        size = sum(file.stat().st_size for file in reader.rglob("*") if file.is_file())
+        readers.append(ShippedReader(reader.name, size, _state(reader, manifest.name)))
+    return readers
+
+
+def _state(reader: Path, manifest: str) -> str:
+    """Say whether a shipped reader is whole, or what is wrong and the remedy."""
+    problem = damage(reader, manifest)
+    if problem is None:
+        return "whole"
+    name, _, what = problem.partition(": ")
+    if what == "missing":
+        return f"incomplete: {name} is missing; reinstall rmreader"
+    return f"damaged: {name}: {what}; reinstall rmreader"
 
 
 def extras() -> list[Extra]:
-    """The optional extras that the installed package declares, those for its developers left out."""
-    wanted: dict[str, list[str]] = {}
+    """Return the optional extras that the installed package declares, but those for developers."""
+    packages_of: dict[str, list[str]] = {}
     for requirement in metadata.requires("rmreader") or []:
         match = re.match(r"([A-Za-z0-9._-]+).*extra == [\"']([A-Za-z0-9._-]+)[\"']", requirement)
         if match and match[2] != "dev":
-            wanted.setdefault(match[2], []).append(match[1])
-    found = []
-    for name, packages in wanted.items():
+            packages_of.setdefault(match[2], []).append(match[1])
+    extras = []
+    for name, packages in packages_of.items():
         missing = tuple(package for package in packages if _version(package) is None)
-        found.append(Extra(name, tuple(packages), missing, f"pip install 'rmreader[{name}]'" if missing else ""))
-    return found
+        get = f"pip install 'rmreader[{name}]'" if missing else ""
+        extras.append(Extra(name, tuple(packages), missing, get))
+    return extras
 
 
 def pip_line(module: str) -> str | None:
-    """The line that installs a missing module, where it belongs to an extra."""
+    """Return the line that installs a missing module, where it belongs to an extra."""
     name = module.partition(".")[0].replace("_", "")  # opensearchpy is of opensearch-py
-    named = {package.replace("-", ""): extra.name for extra in reversed(extras()) for package in extra.packages}
-    return f"pip install 'rmreader[{named[name]}]'" if name in named else None
+    for extra in extras():
+        if any(package.replace("-", "") == name for package in extra.packages):
+            return f"pip install 'rmreader[{extra.name}]'"
+    return None
 
 
 def folders() -> dict[str, str]:
-    """Where things are kept."""
+    """Return where things are kept."""
     return {"package": str(READERS.parent.parent), "cache": str(cache_root())}
 
 
