@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from support.processes import started
 
 from rmreader.integrations import mcp as server
+from rmreader.server import mcp as protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSAGE = "The letter was written by Ada Lovelace in 1843, and sent to Turin."
-META = {
-    "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-}
+VERSION, CAPABILITIES = protocol.VERSION_KEY, protocol.CAPABILITIES_KEY
+META = {"_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}}
 KEYS = st.sampled_from(
     ["jsonrpc", "id", "method", "params", "name", "arguments", "question", "passage", "top", "_meta"]
 )
@@ -106,8 +106,7 @@ def test_a_written_session_with_the_handshake() -> None:
     [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-11-25"), ("1999-01-01", "2025-11-25"), (7, "2025-11-25")],
 )
 def test_a_version_is_agreed_on(asked: Any, given: str) -> None:
-    quick = server.Server(None, None, None, None)._quick  # type: ignore[arg-type]
-    assert quick("initialize", {"protocolVersion": asked})["protocolVersion"] == given
+    assert protocol.agreed_version({"protocolVersion": asked}) == given
 
 
 def test_a_written_session_without_a_handshake() -> None:
@@ -117,7 +116,13 @@ def test_a_written_session_without_a_handshake() -> None:
         request(2, "tools/list", **META),
         request(3, "tools/call", name="ask_passage", arguments={"question": "Who?", "passage": PASSAGE}, **META),
         request(4, "tools/list", **old),
+        request(5, "ping", **META),
+        request(6, "initialize", **META),
+        request(7, "tools/list", _meta={VERSION: "2026-07-28"}),
+        request(8, "tools/list", _meta={VERSION: "2026-07-28", CAPABILITIES: None}),
     )
+    assert [found[id]["error"]["code"] for id in (5, 6)] == [-32601] * 2  # no longer methods
+    assert [found[id]["error"]["code"] for id in (7, 8)] == [-32602] * 2  # without capabilities
     assert "2026-07-28" in found[1]["result"]["supportedVersions"]
     for id in (1, 2, 3):
         assert found[id]["result"]["resultType"] == "complete"
@@ -129,7 +134,7 @@ def test_a_written_session_without_a_handshake() -> None:
 
 def test_garbage_gets_one_clear_error_each_and_the_server_goes_on() -> None:
     deep = "[" * 100_000
-    large = b'{"jsonrpc": "2.0", "id": 1, "method": "' + b"x" * (server._LONGEST + 10) + b'"}\n'
+    large = b'{"jsonrpc": "2.0", "id": 1, "method": "' + b"x" * (server.LONGEST_LINE + 10) + b'"}\n'
     lines: list[str | bytes] = ["{", b"\xff\xfe\xfd\n", deep, large, "[]", "7", '"text"', "null", "", "   "]
     lines += ['{"jsonrpc": "1.0", "id": "a", "method": "ping"}', '{"jsonrpc": "2.0", "id": "b"}']
     lines += ['{"jsonrpc": "2.0", "id": "c", "method": "ping", "params": []}']
@@ -250,7 +255,7 @@ def test_a_cancelled_call_is_left_without_an_answer_and_pings_are_answered_meanw
 
 def test_too_many_calls_are_refused() -> None:
     held = Held()
-    many = server._MOST_WAITING + 5
+    many = server.MAX_WAITING + 5
     read, write = os.pipe()
     found: list[dict[str, Any]] = []
 

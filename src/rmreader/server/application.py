@@ -17,6 +17,7 @@ from rmreader.reading.reader import Reader
 from rmreader.server.batcher import Batcher
 from rmreader.server.documents import Documents
 from rmreader.server.endpoints import Calls, States
+from rmreader.server.mcp_http import McpEndpoint
 from rmreader.server.metrics import Metrics
 from rmreader.server.middleware import (
     HostMiddleware,
@@ -28,7 +29,16 @@ from rmreader.server.responses import Refused, Response, refuse
 from rmreader.server.settings import Settings, settings_from_environment
 from rmreader.server.static import page_routes
 
-ALLOWED_HEADERS = ("authorization", "content-type", "traceparent", "x-api-key", "x-request-id")
+ALLOWED_HEADERS = (
+    "authorization",
+    "content-type",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "traceparent",
+    "x-api-key",
+    "x-request-id",
+)
 EXPOSED_HEADERS = ("retry-after", "x-request-id")
 
 
@@ -40,7 +50,11 @@ def create_app(
     metrics = Metrics(lambda: len(batcher.pending))
     batcher.observe = metrics.count_batch
     calls = Calls(settings, batcher, Documents(shelf, batcher))
-    operations = [*calls.operations(), *States(batcher, metrics).operations()]
+    operations = [
+        *calls.operations(),
+        McpEndpoint(calls).operation(),
+        *States(batcher, metrics).operations(),
+    ]
     routes = [
         Route(operation.path, operation.endpoint, methods=[operation.method])
         for operation in operations

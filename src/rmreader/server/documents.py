@@ -40,17 +40,26 @@ class Documents:
             )
         return self._shelf
 
+    @property
+    def has_index(self) -> bool:
+        """Whether there are documents to ask."""
+        return self._shelf is not None
+
     async def ask(self, ask: schemas.AskShelf) -> Response:
         """Answers with their places, or that the documents do not say."""
+        citations = await self.citations(ask.question, ask.top, ask.min_confidence, ask.always)
+        return reply(public(citations))
+
+    async def citations(
+        self, question: str, top: int, min_confidence: float = 0.0, always: bool = False
+    ) -> Citations:
+        """The same as they are in Python."""
         count = min(READ, self._batcher.settings.queue)
-        passages = await self._look(self.shelf.search, ask.question, count)
+        passages = await self._look(self.shelf.search, question, count)
         can_tell = getattr(self._batcher.reader, "decision", None) is not None
         candidates = Candidates.of(passages, can_tell)
-        read = await self._batcher.ask(
-            [(ask.question, text, ask.top, True) for text in candidates.texts]
-        )
-        cited = candidates.rank(read, ask.top, ask.min_confidence, ask.always)
-        return reply(public(cited))
+        read = await self._batcher.ask([(question, text, top, True) for text in candidates.texts])
+        return candidates.rank(read, top, min_confidence, always)
 
     async def place(self, ask: schemas.AskPlace) -> Response:
         """The text of a document around one of its passages, which is ``text[start:end]``."""

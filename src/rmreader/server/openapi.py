@@ -1,7 +1,8 @@
 """The OpenAPI description, made from the operations and their schemas."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel
@@ -44,6 +45,8 @@ class Operation:
     response: type[BaseModel] | None = None
     """None: plain text."""
     errors: tuple[int, ...] = ANY_ERRORS
+    replies: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
+    """Other statuses that say more than an error does; None: without a body."""
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -61,19 +64,31 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
             "description": "Give it a passage and a question, it points at the answer.",
         },
         "paths": paths,
-        "components": {"schemas": _schemas(operations), "responses": responses},
+        "components": {
+            "schemas": _schemas(operations),
+            "responses": responses,
+        },
     }
 
 
 def _describe_one(operation: Operation) -> dict[str, Any]:
+    """Describe one operation: what it takes, and what it can answer with."""
+    # Every operation that does not answer in JSON answers in plain text.
     if operation.response is None:
         content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
     else:
         content = _json_content(operation.response)
-    responses: dict[str, Any] = {"200": {"description": "OK", "content": content}}
+    responses: dict[str, Any] = {
+        "200": {"description": "OK", "content": content},
+    }
     for status in sorted(operation.errors):
         name, _ = ERRORS[status]
         responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
+    for status, model in operation.replies.items():
+        reply: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        if model is not None:
+            reply["content"] = _json_content(model)
+        responses[str(status)] = reply
     tree: dict[str, Any] = {"summary": operation.summary, "responses": responses}
     if operation.request is not None:
         tree["requestBody"] = {"required": True, "content": _json_content(operation.request)}
@@ -89,6 +104,7 @@ def _error(sentence: str) -> dict[str, Any]:
 
 
 def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
+    """Collect the JSON schemas of all models, and of the models within them."""
     models: list[type[BaseModel]] = [Failed]
     for operation in operations:
         models += [model for model in (operation.request, operation.response) if model is not None]

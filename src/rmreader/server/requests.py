@@ -31,7 +31,24 @@ def json_endpoint(
     settings: Settings,
     batcher: Batcher,
 ) -> Endpoint:
-    """Make an endpoint that reads a body of this shape and answers it before the deadline.
+    """Make an endpoint that reads a body of this shape and answers it before the deadline."""
+
+    async def run(request: Request, body: bytes) -> Response:
+        require_json(request)
+        try:
+            return await answer(parse(shape, body, settings.max_items))
+        except UserError as error:
+            raise invalid(str(error)) from None
+
+    return timed_endpoint(run, settings, batcher)
+
+
+def timed_endpoint(
+    run: Callable[[Request, bytes], Coroutine[Any, Any, Response]],
+    settings: Settings,
+    batcher: Batcher,
+) -> Endpoint:
+    """Make an endpoint that reads a body and answers it before the deadline.
 
     The work is dropped when the deadline passes, or when the client leaves before it is done.
     """
@@ -43,15 +60,11 @@ def json_endpoint(
         except TimeoutError:
             raise slow_request(settings.deadline) from None
         batcher.check_room()
-        kind = request.headers.get("content-type", "")
         try:
             async with asyncio.timeout_at(clock.when()):
-                work = answer(parse(shape, kind, body, settings.max_items))
-                return await while_connected(work, request.receive)
+                return await while_connected(run(request, body), request.receive)
         except TimeoutError:
             raise no_answer_in_time(settings.deadline) from None
-        except UserError as error:
-            raise invalid(str(error)) from None
 
     return endpoint
 
@@ -99,18 +112,22 @@ async def until_disconnect(receive: Receive) -> None:
         pass
 
 
-def parse(shape: type[Body], content_type: str, body: bytes, max_items: int) -> Body:
-    """Read a body as a request; the time it takes is bounded by the body's size.
+def require_json(request: Request) -> None:
+    """Raise ``Refused`` unless the header says that the body is JSON.
 
     A web page of another origin can have a browser send anything but JSON without asking first, so
     nothing else is read.
     """
-    media = content_type.partition(";")[0].strip().lower()
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_json = media.startswith("application/") and media.endswith("+json")
     if media != "application/json" and not is_json:
         raise invalid(
             "The body was not read as JSON: the header must say content-type: application/json."
         )
+
+
+def parse(shape: type[Body], body: bytes, max_items: int) -> Body:
+    """Read a body as a request; the time it takes is bounded by the body's size."""
     try:
         tree = from_json(body)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """The shapes of requests and responses. ``openapi.py`` describes the API with them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
@@ -235,6 +235,25 @@ class Place(BaseModel):
     text: str
     start: int
     end: int
+
+
+class McpMessage(BaseModel):
+    """A JSON-RPC message of the Model Context Protocol, as its clients send it."""
+
+    model_config = example(jsonrpc="2.0", id=1, method="tools/list", params={})
+
+    jsonrpc: Literal["2.0"]
+    method: str
+    id: str | int = absent_or("Absent in a notification, which is not answered.")
+    params: dict[str, Any] = absent_or("What the method takes.")
+
+
+class McpReply(BaseModel):
+    """The answer to a message: a result, or an error."""
+
+    id: str | int | None = None
+    result: dict[str, Any] = absent_or("Absent where there is an error.")
+    error: dict[str, Any] = absent_or("Code and message.")
 
 
 class StateOut(BaseModel):
