@@ -16,7 +16,7 @@ from rmreader.core.errors import UserError, printable
 from rmreader.core.version import __version__
 
 # In the help these come first, in the order in which people need them.
-_FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train")
+_FIRST = ("ask", "chat", "index", "predict", "evaluate", "serve", "train", "tune")
 
 _REMEDIES = {
     errno.ENOSPC: "make room, and try again",

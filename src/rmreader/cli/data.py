@@ -75,8 +75,11 @@ def negatives(
     ] = 0.0,
     seed: Seed = 1,
 ) -> None:
-    """Add questions that their passage does not answer: real ones, beside the nearest paragraph without the answer, or
-    beside their own without the sentence that answers."""
+    """Add questions that their passage does not answer.
+
+    They are real ones, put beside the nearest paragraph without the answer, or beside their own without the sentence
+    that answers.
+    """
     from rmreader.core.files.outputs import file_to_write
     from rmreader.data.negatives import with_hurried, with_negatives
     from rmreader.data.squad import read_squad, write_squad

@@ -23,12 +23,12 @@ Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by n
 MinConfidence = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads to read with; else as many as there are processors.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads to read with; by default one per processor.")]
 Always = Annotated[
     bool, typer.Option("--always", help="Give the best answer even where the reader decides that there is none.")
 ]
 MaxLength = Annotated[
-    int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; else what its recipe says.")
+    int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; by default the recipe's.")
 ]
 _NO_SHARE = ("best_threshold", "total")  # of SQuAD 2.0's scores, those that are no percentage
 Index = Annotated[
@@ -58,10 +58,9 @@ def ask(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Answer questions about a passage (of files, of --text, or of standard input where it is a pipe) or about all
-    documents of an --index.
+    """Answer questions about a passage (files, --text or piped text) or the documents of an --index.
 
-    With --json, one object per question and line; "offsets" says which text the starts and ends count in.
+    With --json, prints one object per question and line; "offsets" says which text starts and ends count in.
     """
     for question in questions:
         if not question.strip():
@@ -123,7 +122,7 @@ def evaluate(
     min_confidence: MinConfidence = 0.0,
     json: Json = False,
 ) -> None:
-    """Exact match and F1, by the official rule: of a file of predictions, or of a reader."""
+    """Score a file of predictions, or a reader: exact match and F1, by the official rule."""
     if (predictions is None) == (model is None):
         raise typer.BadParameter("give either a file of predictions or --model, and not both.")
     if predictions is not None and min_confidence:

@@ -92,7 +92,7 @@ def mcp(
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Serve the Model Context Protocol on standard input and output, for a program that asks."""
+    """Serve the Model Context Protocol on stdin and stdout, for assistants and editors."""
     from rmreader.integrations.mcp import Server
     from rmreader.reading.reader import Reader
 

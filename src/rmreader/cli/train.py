@@ -63,7 +63,7 @@ def train(
     parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process that starts this one and ends it
     json: Json = False,
 ) -> None:
-    """Train a reader; a killed run goes on with --resume."""
+    """Train a reader; --resume continues a run that was stopped."""
     if parent:
         from rmreader.core.processes import end_with
 
@@ -141,7 +141,7 @@ def tune(
 
 @app.command()
 def recipe(words: Words = None, json: Json = False) -> None:
-    """Print every setting with its help, its default, what it may be, and its value in a recipe, if one is given."""
+    """Print every setting: help, default, what it may be, and its value in a recipe."""
     from rmreader.core.recipe import Recipe
 
     shown = recipe_of(words)

@@ -1,4 +1,4 @@
-"""Rows of a table that few rows are most of, as with letters: where Triton is there, the gradient without sorting."""
+"""Embedding lookup where a few rows get most hits (letters): with Triton, no sorting for the gradient."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental import _config as shapes
 
-OPTIONS = {"triton.autotune_pointwise": False}  # on a whole GPU the narrow moves it also tries seem no slower
+OPTIONS = {"triton.autotune_pointwise": False}  # tuning takes long and gains nothing on a whole GPU
 UNITS = {"m": 16, "n": 8}  # words of passages and of questions; batches that are captured are padded to twice as many
 R = TypeVar("R")
 
