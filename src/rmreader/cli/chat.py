@@ -1,4 +1,7 @@
-"""A conversation about a passage or a shelf: question after question, answers in a table and marked in the passage."""
+"""A conversation about a passage or an index.
+
+Answers are shown in a table, and marked in the passage.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,14 @@ from rmreader.reading.answers import Answer, Answers
 from rmreader.reading.reader import Reader
 
 PROMPT = "? "
-_SHOWN = 1500  # characters of passage: of a longer one only the surroundings of the answers are shown
+
+# Characters of passage that are shown; of a longer one, those around the answers.
+_SHOWN = 1500
 _AROUND = 200
-_STYLES = ("black on green", "black on yellow", "black on cyan")  # of the best, the second, the others
+
+# Of the best answer, the second, the others.
+_STYLES = ("black on green", "black on yellow", "black on cyan")
+
 HELP = """\
 Type a question about the passage. Besides:
   :top N          show N answers to each question
@@ -100,7 +108,11 @@ class Chat:
     def answer(self, question: str) -> None:
         """Show the answers to a question, and where they are."""
         self.answers = self.reader.ask(
-            question, self.passage, top=self.top, min_confidence=self.min_confidence, always=self.always
+            question,
+            self.passage,
+            top=self.top,
+            min_confidence=self.min_confidence,
+            always=self.always,
         )
         if not self.answers:
             self.console.print(Text(self.answers.refusal(), style="yellow"))
@@ -113,7 +125,12 @@ class ShelfChat(Chat):
     """One conversation about a shelf; its passage is the one that the last answers are in."""
 
     def __init__(
-        self, shelf: Shelf, console: Console, top: int = 3, min_confidence: float = 0.0, always: bool = False
+        self,
+        shelf: Shelf,
+        console: Console,
+        top: int = 3,
+        min_confidence: float = 0.0,
+        always: bool = False,
     ) -> None:
         super().__init__(shelf.reader, "", console, top, min_confidence, always)
         self.shelf = shelf
@@ -130,7 +147,9 @@ class ShelfChat(Chat):
 
     def answer(self, question: str) -> None:
         """Show the answers to a question, and where they are."""
-        found = self.shelf.ask(question, top=self.top, min_confidence=self.min_confidence, always=self.always)
+        found = self.shelf.ask(
+            question, top=self.top, min_confidence=self.min_confidence, always=self.always
+        )
         if not found:
             self.console.print(Text(found.refusal(), style="yellow"))
             return
@@ -148,7 +167,12 @@ def table(answers: Sequence[Answer], places: Sequence[str] = ()) -> Table:
         grid.add_column(name, justify="left" if name == "answer" else "right", overflow="fold")
     for number, answer in enumerate(answers, start=1):
         bar = "█" * round(10 * answer.confidence)
-        cells = (f"{number}", one_line(answer.text), f"{bar} {answer.confidence:.1%}", f"{answer.score:.2f}")
+        cells = (
+            f"{number}",
+            one_line(answer.text),
+            f"{bar} {answer.confidence:.1%}",
+            f"{answer.score:.2f}",
+        )
         place = one_line(places[number - 1]) if places else f"{answer.start}–{answer.end}"
         grid.add_row(*(Text(cell) for cell in cells), Text(place, style="dim"))
     return grid
@@ -168,19 +192,22 @@ def excerpt(passage: str, answers: Sequence[Answer]) -> Text:
 
 def marked(passage: str, answers: Sequence[Answer]) -> Text:
     """The passage, better answers painted over lesser ones."""
-    text = Text(printable(passage))  # where rich drops a character, all places after it would be wrong
+    # Printable: where rich drops a character, all places after it would be wrong.
+    text = Text(printable(passage))
     for number, answer in reversed(list(enumerate(answers))):
         text.stylize(_STYLES[min(number, len(_STYLES) - 1)], answer.start, answer.end)
     return text
 
 
 def remember(history: Path) -> Callable[[], None]:
-    """Let the person recall earlier questions with the arrow keys; returns what saves them at the end."""
+    """Let the person recall earlier questions with the arrow keys; return what saves them."""
     try:
         import readline
     except ImportError:  # there is none on Windows
         return lambda: None
-    with contextlib.suppress(OSError):  # the first time, or a home that cannot be written: it works all the same
+    with contextlib.suppress(
+        OSError
+    ):  # the first time, or a home that cannot be written: it works all the same
         history.parent.mkdir(parents=True, exist_ok=True)
         readline.read_history_file(history)
     readline.set_history_length(1000)

@@ -2,31 +2,40 @@
 
 import enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmreader.cli.app import app
 from rmreader.cli.output import Json, emit_json, note, show, table
 
+if TYPE_CHECKING:
+    from rmreader.data.examples import Checked
+
 data = typer.Typer(help="Get data, check it, and make more of it.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 
-Set = enum.StrEnum("Set", ["squad", "adversarial", "glove", "elmo"])  # what can be downloaded
+# What can be downloaded.
+Set = enum.StrEnum("Set", ["squad", "adversarial", "glove", "elmo"])
 
 
 @data.command()
 def download(
-    name: Annotated[Set, typer.Argument(help="SQuAD 1.1, its adversarial sets, GloVe 6B 100d, or ELMo.")],
+    name: Annotated[
+        Set, typer.Argument(help="SQuAD 1.1, its adversarial sets, GloVe 6B 100d, or ELMo.")
+    ],
     to: Annotated[Path, typer.Option(help="Folder to put the files into.")] = Path("data"),
-    sha256: Annotated[str, typer.Option(help="Of ELMo's weights, from a source you trust.")] = "",
+    sha256: Annotated[str, typer.Option(help="SHA-256 of ELMo's weights.")] = "",
 ) -> None:
     """Fetch a public data set from its official address: checked, and resumed where it was cut."""
     from rmreader.data import download as downloads
 
     if any(not file.digest for file in downloads.SETS[name.value]) and not sha256:
-        note("its publisher gives no checksums: size and shapes are checked, and the SHA-256 is left beside each file.")
+        note(
+            "its publisher gives no checksums: size and shapes are checked, and the SHA-256 is "
+            "left beside each file."
+        )
     for path in downloads.download(name.value, to, sha256):
         show(path)
 
@@ -35,7 +44,10 @@ def download(
 def check(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="SQuAD JSON, or JSON Lines, CSV, TSV (.gz too) or Parquet with answers."),
+        typer.Argument(
+            metavar="FILE",
+            help="SQuAD JSON, or JSON Lines, CSV, TSV (.gz too) or Parquet with answers.",
+        ),
     ],
     json: Json = False,
 ) -> None:
@@ -46,39 +58,64 @@ def check(
     if json:
         emit_json(report.as_dict())
     else:
-        found = [(name.replace("_", " "), value) for name, value in vars(report).items() if name != "file"]
-        counts = [(name, value if isinstance(value, int) else len(value)) for name, value in found]
-        table(counts, ("what", "count"), str(file))
-        if report.answers:
-            typer.echo(f"{100 * report.on_boundaries / report.answers:.3f} % of the answers lie on token boundaries.")
-        for sentence in (*(f"ambiguous: {one}" for one in report.ambiguous), *report.problems):
-            show(sentence)
+        _show_report(report)
     if report.problems:
         raise typer.Exit(1)
 
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="File to write, in SQuAD's layout 2.0 (.json, .json.gz).")]
+def _show_report(report: "Checked") -> None:
+    rows = []
+    for name, value in vars(report).items():
+        if name != "file":
+            count = value if isinstance(value, int) else len(value)
+            rows.append((name.replace("_", " "), count))
+    table(rows, ("what", "count"), report.file)
+    if report.answers:
+        share = 100 * report.on_boundaries / report.answers
+        typer.echo(f"{share:.3f} % of the answers lie on token boundaries.")
+    for problem in report.ambiguous:
+        show(f"ambiguous: {problem}")
+    for problem in report.problems:
+        show(problem)
+
+
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="File to write, in SQuAD's layout 2.0 (.json, .json.gz)."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of every choice.", min=0)]
 
 
 @data.command()
 def negatives(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A SQuAD-format file to learn from.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A SQuAD-format file to learn from.")
+    ],
     out: Out,
-    near: Annotated[float, typer.Option(help="Share of questions asked of another paragraph of their article.")] = 0.3,
-    far: Annotated[float, typer.Option(help="Share of questions asked of a paragraph of another article.")] = 0.1,
+    near: Annotated[
+        float, typer.Option(help="Share of questions asked of another paragraph of their article.")
+    ] = 0.3,
+    far: Annotated[
+        float, typer.Option(help="Share of questions asked of a paragraph of another article.")
+    ] = 0.1,
     cut: Annotated[
-        float, typer.Option(help="Share of questions asked of their own paragraph without the sentence that answers.")
+        float,
+        typer.Option(
+            help="Share of questions asked of their own paragraph without the answering sentence."
+        ),
     ] = 0.0,
     hurried: Annotated[
-        float, typer.Option(help="Share of questions typed in a hurry: no question mark, no capitals, a slip.")
+        float,
+        typer.Option(
+            help="Share of questions typed in a hurry: no question mark, no capitals, a slip."
+        ),
     ] = 0.0,
     seed: Seed = 1,
 ) -> None:
     """Add questions that their passage does not answer.
 
-    They are real ones, put beside the nearest paragraph without the answer, or beside their own without the sentence
-    that answers.
+    They are real ones, put beside the nearest paragraph without the answer, or beside their own
+    without the sentence that answers.
     """
     from rmreader.core.files.outputs import file_to_write
     from rmreader.data.negatives import with_hurried, with_negatives
@@ -88,5 +125,6 @@ def negatives(
     before = read_squad(file)
     after = with_hurried(with_negatives(before, near, far, seed, cut), hurried, seed)
     write_squad(after.articles, real)
-    counts = [sum(1 for _ in dataset.questions()) for dataset in (before, after)]
-    show(f"{out}: {counts[1]:,} questions, {counts[1] - counts[0]:,} of them new.")
+    count_before = sum(1 for _ in before.questions())
+    count_after = sum(1 for _ in after.questions())
+    show(f"{out}: {count_after:,} questions, {count_after - count_before:,} of them new.")

@@ -13,14 +13,20 @@ from rmreader.core.errors import UserError
 export = typer.Typer(no_args_is_help=True, help="Export a trained reader.")
 app.add_typer(export, name="export")
 
-Source = Annotated[str, typer.Argument(metavar="READER", help="A shipped reader's name, or a reader's folder.")]
-Sources = Annotated[list[str], typer.Argument(metavar="READER", help="Two or more readers, by name or folder.")]
+Source = Annotated[
+    str, typer.Argument(metavar="READER", help="A shipped reader's name, or a reader's folder.")
+]
+Sources = Annotated[
+    list[str], typer.Argument(metavar="READER", help="Two or more readers, by name or folder.")
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
 Storage = StrEnum("Storage", ["float32", "float16", "int8"])  # how weights are stored
 Precision = StrEnum("Precision", ["float", "int8"])  # what the large products are made of
 
 
-@export.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@export.command(
+    hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
 def onnx() -> None:
     """Removed: says what to do instead."""
     raise UserError(
@@ -34,7 +40,9 @@ def small(
     reader: Source,
     out: Out,
     weights: Annotated[Storage, typer.Option(help="How the weights are stored.")] = Storage.float16,
-    precision: Annotated[Precision, typer.Option(help="What large matrix products are computed in.")] = Precision.float,
+    precision: Annotated[
+        Precision, typer.Option(help="What large matrix products are computed in.")
+    ] = Precision.float,
     data: Annotated[
         Path | None,
         typer.Option(help="A SQuAD-format file; the loss of F1 is measured on it, 0.1 at most."),

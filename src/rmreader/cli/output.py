@@ -1,4 +1,4 @@
-"""Results on stdout: rich tables where it is a terminal, plain aligned text in a pipe, JSON on request."""
+"""Results on stdout: rich tables on a terminal, plain aligned text in a pipe, JSON on request."""
 
 from __future__ import annotations
 
@@ -34,30 +34,48 @@ def emit_json(value: Any) -> None:
 
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str], title: str = "") -> None:
-    """Rows under a header; numbers are set flush right."""
+    """Print rows under a header; columns of numbers are flush right."""
     cells = [[_text(value) for value in row] for row in rows]
-    right = [all(isinstance(row[k], int | float) for row in rows) for k in range(len(header))]
+    flush_right = []
+    for column in range(len(header)):
+        flush_right.append(all(isinstance(row[column], int | float) for row in rows))
     if on_terminal():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+        _print_grid(cells, header, flush_right, title)
+    else:
+        _print_aligned(cells, header, flush_right, title)
 
-        grid = Table(title=Text(printable(title)) if title else None, title_justify="left", title_style="bold")
-        for name, flush in zip(header, right, strict=True):
-            grid.add_column(name, justify="right" if flush else "left", overflow="fold")
-        for row in cells:
-            grid.add_row(*(Text(cell) for cell in row))
-        Console().print(grid)
-        return
-    widths = [max(len(row[k]) for row in [list(header), *cells]) for k in range(len(header))]
+
+def _print_grid(
+    cells: list[list[str]], header: Sequence[str], flush_right: list[bool], title: str
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(
+        title=Text(printable(title)) if title else None,
+        title_justify="left",
+        title_style="bold",
+    )
+    for name, is_right in zip(header, flush_right, strict=True):
+        grid.add_column(name, justify="right" if is_right else "left", overflow="fold")
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    Console().print(grid)
+
+
+def _print_aligned(
+    cells: list[list[str]], header: Sequence[str], flush_right: list[bool], title: str
+) -> None:
     if title:
         show(title)
-    for row in [list(header), *cells]:
-        line = (
-            cell.rjust(width) if flush else cell.ljust(width)
-            for cell, width, flush in zip(row, widths, right, strict=True)
-        )
-        typer.echo("  ".join(line).rstrip())
+    lines = [list(header), *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = []
+        for cell, width, is_right in zip(line, widths, flush_right, strict=True):
+            padded.append(cell.rjust(width) if is_right else cell.ljust(width))
+        typer.echo("  ".join(padded).rstrip())
 
 
 class PlacedAnswer(Protocol):
@@ -114,7 +132,9 @@ def _print_coloured(question: str, answers: RankedAnswers[PlacedAnswer]) -> None
         place = f"  {one_line(placed.place)}" if placed.place else ""
         sure = f"  {placed.confidence:.0%}{place}"
         console.print(Text.assemble("  ", (text, "bold green"), (sure, "dim")))
-        console.print(Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim")))
+        console.print(
+            Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim"))
+        )
     if not answers:
         console.print(Text(f"  {answers.refusal()}", style="yellow"))
 

@@ -40,12 +40,16 @@ def predict(
         ),
     ] = None,
     model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, help="Answers per question, best first (not official).")] = 1,
+    top: Annotated[
+        int, typer.Option(min=1, help="Answers per question, best first (not official).")
+    ] = 1,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
     na_prob_file: Annotated[
         Path | None,
-        typer.Option(help="Also write each question's chance of having no answer, as SQuAD 2.0 scores it."),
+        typer.Option(
+            help="Also write each question's chance of having no answer, as SQuAD 2.0 scores it."
+        ),
     ] = None,
     max_length: MaxLength = None,
     threads: Threads = None,
@@ -55,19 +59,25 @@ def predict(
     ] = None,
     on: Annotated[
         str,
-        typer.Option(metavar="ray[://HOST:PORT]", help="Read on a Ray cluster: this machine's, or that one."),
+        typer.Option(
+            metavar="ray[://HOST:PORT]", help="Read on a Ray cluster: this machine's, or that one."
+        ),
     ] = "",
     shards: Annotated[
         int | None,
         typer.Option(min=1, help="Split the output into N parts; join them with --merge."),
     ] = None,
-    shard: Annotated[str, typer.Option(metavar="I/N", help="Make only part I of N, counted from 0.")] = "",
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="Make only part I of N, counted from 0.")
+    ] = "",
     merge: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Join the parts in this folder into --out."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the files to write if they exist.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the files to write if they exist.")
+    ] = False,
     raw: Annotated[
         bool,
         typer.Option(
@@ -75,7 +85,9 @@ def predict(
             help="CSV, TSV: no quote before cells that a spreadsheet would run (= + - @).",
         ),
     ] = False,
-    kind: Annotated[str, typer.Option("--format", help="Format of DATA, if its ending does not say.")] = "",
+    kind: Annotated[
+        str, typer.Option("--format", help="Format of DATA, if its ending does not say.")
+    ] = "",
     id_column: Annotated[
         str, typer.Option(help="Column (or key) with the id; default: id, else the row's number.")
     ] = "",
@@ -127,7 +139,9 @@ def predict(
         _report(summary, source, out)
 
 
-def _chances_for(path: Path | None, source: Path, out: Path, force: bool, shards: bool) -> dict[str, float] | None:
+def _chances_for(
+    path: Path | None, source: Path, out: Path, force: bool, shards: bool
+) -> dict[str, float] | None:
     """Return where to note the chances of no answer, if they are to be written."""
     if path is None:
         return None
@@ -181,7 +195,9 @@ def _rows(data: Path, kind: str, columns: list[str]) -> Iterable[QuestionRow | B
     from rmreader.predict.rows import Columns, read_rows
 
     if any(columns) and kind_of(data, kind) == "squad":
-        raise typer.BadParameter("SQuAD data have no columns; leave out --id-column, --question-column and the like.")
+        raise typer.BadParameter(
+            "SQuAD data have no columns; leave out --id-column, --question-column and the like."
+        )
     return read_rows(data, Columns(*columns), kind)
 
 
@@ -232,16 +248,21 @@ class _Parts:
         only, number = _index(self.shard)
         if (self.shards and self.shards != number) or self.on or self.workers > 1:
             raise typer.BadParameter(
-                "--shard I/N makes one part in this process; leave out --shards, --workers and --on."
+                "--shard I/N makes one part in this process; "
+                "leave out --shards, --workers and --on."
             )
         return only, number
 
 
 def _index(shard: str) -> tuple[int, int]:
     """Return the two numbers of ``--shard``."""
-    numbers = [int(part) if part.isdecimal() and len(part) < 10 else -1 for part in shard.split("/")]
+    numbers = [
+        int(part) if part.isdecimal() and len(part) < 10 else -1 for part in shard.split("/")
+    ]
     if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1]:
-        raise typer.BadParameter(f"--shard is I/N, with I from 0 to N-1, such as 0/8; it is {shard!r}.")
+        raise typer.BadParameter(
+            f"--shard is I/N, with I from 0 to N-1, such as 0/8; it is {shard!r}."
+        )
     return numbers[0], numbers[1]
 
 
@@ -267,7 +288,8 @@ def _report(summary: Summary, data: Path, out: Path) -> None:
     """Say what became of the rows; refuse a file of which none could be read."""
     _note_skipped(summary.bad, summary.skipped)
     if summary.strangers:
-        note(f"{out} also holds answers to {summary.strangers:,} questions that {data} does not have.")
+        others = f"{summary.strangers:,} questions that {data} does not have"
+        note(f"{out} also holds answers to {others}.")
     earlier = f", {summary.resumed:,} from before" if summary.resumed else ""
     none = counted(summary.unanswered, "question")
     note(f"{out}: {counted(summary.answered, 'answer')}, {none} without one{earlier}.")

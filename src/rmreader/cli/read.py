@@ -19,38 +19,61 @@ if TYPE_CHECKING:
     from rmreader.documents.passages import Passages
     from rmreader.scoring.squad import AdversarialScore, Score
 
-Model = Annotated[str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")]
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")
+]
 MinConfidence = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads to read with; by default one per processor.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads to read with; by default one per processor.")
+]
 Always = Annotated[
-    bool, typer.Option("--always", help="Give the best answer even where the reader decides that there is none.")
+    bool,
+    typer.Option(
+        "--always", help="Give the best answer even where the reader decides that there is none."
+    ),
 ]
 MaxLength = Annotated[
-    int | None, typer.Option("--max-answer-length", min=1, help="Longest answer in tokens; by default the recipe's.")
+    int | None,
+    typer.Option(
+        "--max-answer-length", min=1, help="Longest answer in tokens; by default the recipe's."
+    ),
 ]
 _NO_SHARE = ("best_threshold", "total")  # of SQuAD 2.0's scores, those that are no percentage
 Index = Annotated[
-    str | None, typer.Option("--index", "-i", help="Ask all documents of an index, which `rmreader index` makes.")
+    str | None,
+    typer.Option(
+        "--index", "-i", help="Ask all documents of an index, which `rmreader index` makes."
+    ),
 ]
 DataFile = Annotated[
-    Path, typer.Argument(metavar="DATA", help="SQuAD JSON, or JSON Lines, CSV, TSV (.gz too) or Parquet.")
+    Path,
+    typer.Argument(
+        metavar="DATA", help="SQuAD JSON, or JSON Lines, CSV, TSV (.gz too) or Parquet."
+    ),
 ]
 
 
 @app.command()
 def ask(
-    questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help="One question or more.")],
+    questions: Annotated[
+        list[str], typer.Argument(metavar="QUESTION", help="One question or more.")
+    ],
     passage: Annotated[
         list[str] | None,
-        typer.Option("--passage", "-p", help="Document with the passage; - reads stdin. Several are read as one."),
+        typer.Option(
+            "--passage",
+            "-p",
+            help="Document with the passage; - reads stdin. Several are read as one.",
+        ),
     ] = None,
     text: Annotated[str | None, typer.Option(help="The passage itself.")] = None,
     index: Index = None,
     model: Model = "small",
     top: Annotated[
-        int | None, typer.Option(min=1, help="How many answers per question, best first: 1, of an index 3.")
+        int | None,
+        typer.Option(min=1, help="How many answers per question, best first: 1, of an index 3."),
     ] = None,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
@@ -58,9 +81,10 @@ def ask(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Answer questions about a passage (files, --text or piped text) or the documents of an --index.
+    """Answer questions about a passage (files, --text, piped text) or the documents of an --index.
 
-    With --json, prints one object per question and line; "offsets" says which text starts and ends count in.
+    With --json, prints one object per question and line; "offsets" says which text starts and ends
+    count in.
     """
     for question in questions:
         if not question.strip():
@@ -69,7 +93,16 @@ def ask(
         if passage or text is not None:
             raise typer.BadParameter("give either --index or a passage, and not both.")
         loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
-        _ask_shelf(questions, index, model, loading, json, top=top or 3, min_confidence=min_confidence, always=always)
+        _ask_shelf(
+            questions,
+            index,
+            model,
+            loading,
+            json,
+            top=top or 3,
+            min_confidence=min_confidence,
+            always=always,
+        )
         return
     passages = _passages(passage or [], text)
     from rmreader.documents.citations import locate_answers
@@ -88,7 +121,12 @@ def ask(
 
 
 def _ask_shelf(
-    questions: list[str], place: str, model: str, loading: dict[str, Any], json: bool, **options: Any
+    questions: list[str],
+    place: str,
+    model: str,
+    loading: dict[str, Any],
+    json: bool,
+    **options: Any,
 ) -> None:
     """``rmreader ask --index``: each question of all documents."""
     from rmreader.documents.shelf import Shelf
@@ -111,13 +149,18 @@ def _ask_shelf(
 def evaluate(
     data: DataFile,
     predictions: Annotated[
-        Path | None, typer.Argument(metavar="PREDS", help="Predictions, official or whatever `predict` writes.")
+        Path | None,
+        typer.Argument(metavar="PREDS", help="Predictions, official or whatever `predict` writes."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Score this reader instead of a file of predictions.")
+        str | None,
+        typer.Option("--model", "-m", help="Score this reader instead of a file of predictions."),
     ] = None,
     adversarial: Annotated[
-        bool, typer.Option("--adversarial", help="Score AddSent-like data: each original at its worst variant.")
+        bool,
+        typer.Option(
+            "--adversarial", help="Score AddSent-like data: each original at its worst variant."
+        ),
     ] = False,
     min_confidence: MinConfidence = 0.0,
     json: Json = False,
@@ -126,7 +169,9 @@ def evaluate(
     if (predictions is None) == (model is None):
         raise typer.BadParameter("give either a file of predictions or --model, and not both.")
     if predictions is not None and min_confidence:
-        raise typer.BadParameter("--min-confidence needs --model; a file of predictions has no confidences.")
+        raise typer.BadParameter(
+            "--min-confidence needs --model; a file of predictions has no confidences."
+        )
     from rmreader.data.examples import read_data
     from rmreader.data.squad import report_problems
     from rmreader.scoring.squad import score, score_adversarial
@@ -155,11 +200,18 @@ def evaluate(
     _show_score(result)
     if "no_answer" in errors:
         scores = errors["no_answer"]
-        table([(name, scores[name]) for name in sorted(scores) if name not in _NO_SHARE], ("SQuAD 2.0", "%"))
+        table(
+            [(name, scores[name]) for name in sorted(scores) if name not in _NO_SHARE],
+            ("SQuAD 2.0", "%"),
+        )
         threshold = scores["best_threshold"]
-        typer.echo(f"best F1 where no answer is given above a chance of {threshold:.3f} that there is none")
+        typer.echo(
+            f"best F1 where no answer is given above a chance of {threshold:.3f} that there is none"
+        )
     if errors:
-        both = f"{errors['ece']:.3f} against F1, {errors['ece_exact_match']:.3f} against exact match"
+        both = (
+            f"{errors['ece']:.3f} against F1, {errors['ece_exact_match']:.3f} against exact match"
+        )
         typer.echo(f"expected calibration error: {both}")
 
 
@@ -175,7 +227,9 @@ def _passages(places: list[str], text: str | None) -> Passages:
         return Passages([""], [text])
     if not places:
         if sys.stdin is None or sys.stdin.isatty() or _is_device(sys.stdin):
-            raise typer.BadParameter("give the passage: --passage FILE, --text TEXT, or through a pipe.")
+            raise typer.BadParameter(
+                "give the passage: --passage FILE, --text TEXT, or through a pipe."
+            )
         places = ["-"]
     passages, notes = read_passages(places)
     for sentence in notes:

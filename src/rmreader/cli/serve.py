@@ -32,8 +32,12 @@ def serve(
         str | None,
         typer.Option("--index", "-i", help="Answer from these documents too (`rmreader index`)."),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; this machine alone by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 by default, 0 for a free one.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; this machine alone by default.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 8000 by default, 0 for a free one.")
+    ] = None,
     api_key: Annotated[
         str | None,
         typer.Option(envvar="RMREADER_API_KEY", help="Key that calls must carry; none by default."),
@@ -46,9 +50,14 @@ def serve(
         str | None,
         typer.Option(metavar="ORIGIN", help="Origins whose web pages may ask, with commas."),
     ] = None,
-    log: Annotated[str | None, typer.Option(help="json or text; by default text on a terminal.")] = None,
+    log: Annotated[
+        str | None, typer.Option(help="json or text; by default text on a terminal.")
+    ] = None,
 ) -> None:
-    """Serve a reader: the web page at /, the API under /v1. Stops gracefully on SIGTERM or Ctrl-C."""
+    """Serve a reader: the web page at /, the API under /v1.
+
+    Stops gracefully on SIGTERM or Ctrl-C.
+    """
     from rmreader.server.server import serve as run
     from rmreader.server.settings import settings_from_words
 
@@ -97,7 +106,9 @@ def mcp(
     from rmreader.reading.reader import Reader
 
     if sys.stdin is None or sys.stdout is None:
-        raise UserError("standard input or output is closed; the program that asks starts this one.")
+        raise UserError(
+            "standard input or output is closed; the program that asks starts this one."
+        )
     reader = Reader.load(model, threads=threads)
     sink = sys.stdout.buffer
     shelf = None

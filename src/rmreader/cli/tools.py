@@ -62,8 +62,12 @@ def calibrate(
     typer.echo(f"temperature {fitted.temperature:.3f}, from {fitted.questions:,} questions")
     if fitted.decision is not None:
         threshold = fitted.decision.threshold
-        typer.echo(f"no answer is given where the chance that there is none is above {threshold:.3f}")
-    typer.echo(f"expected calibration error {fitted.error_before:.3f} before, {fitted.error_after:.3f} after")
+        typer.echo(
+            f"no answer is given where the chance that there is none is above {threshold:.3f}"
+        )
+    before = fitted.error_before
+    after = fitted.error_after
+    typer.echo(f"expected calibration error {before:.3f} before, {after:.3f} after")
 
 
 @app.command()
@@ -115,7 +119,9 @@ def readers(reader: ReaderOfCard = "", json: Json = False) -> None:
     elif reader:
         card = folders[reader].path / CARD
         if not card.is_file():
-            raise UserError(f"{card}: this reader has no card; reader.json beside it says what is known.")
+            raise UserError(
+                f"{card}: this reader has no card; reader.json beside it says what is known."
+            )
         show(card.read_text(encoding="utf-8", errors="replace"))
     else:
         _show_scores(folders)
