@@ -140,4 +140,4 @@ def test_an_index_shrinks(good: Path, docs: Path) -> None:
     assert large > 10 * small
     assert good.stat().st_size < 2 * small
     assert index.search("Danube", 1)
-    assert index.search("crate bolts", 1) == []
+    assert all("bolts" not in passage.text for passage in index.search("crate bolts", 20))

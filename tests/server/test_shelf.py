@@ -64,7 +64,7 @@ def test_what_the_documents_do_not_say_is_not_in_them(start: Any, shelf: Shelf, 
     assert body["answers"] == []
     assert 0.5 < body["no_answer"] <= 1
     assert body["guess"]["document"] in ("harbour/lights.md", "harbour/towers.html")
-    nothing = start(shelf=shelf).post("/v1/ask", {"question": "Xylophones?"})
+    nothing = start(shelf=shelf).post("/v1/ask", {"question": "?!"})
     assert nothing.json() == {"answer": None, "answers": []}
 
 
@@ -78,7 +78,7 @@ def test_a_reader_that_cannot_tell_reads_passages_as_one_text(start: Any, reader
         (one.text, one.file, one.start) for one in cited
     ]
     assert len(answers) == 3
-    assert server.post("/v1/ask", {"question": "Xylophones?"}).json() == {"answer": None, "answers": []}
+    assert server.post("/v1/ask", {"question": "?!"}).json() == {"answer": None, "answers": []}
 
 
 @pytest.mark.parametrize(

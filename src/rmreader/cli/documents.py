@@ -1,9 +1,13 @@
 """``rmreader index``: folders of documents that can be asked; and ``chat``, question after question about them."""
 
+from __future__ import annotations
+
+import contextlib
 import dataclasses
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,37 +18,79 @@ from rmreader.core.console import counted
 from rmreader.core.errors import UserError
 from rmreader.core.files.cache import cache_root
 
-_SHOWN = 10  # refused files that are named
+if TYPE_CHECKING:
+    from rmreader.documents.indexing import Added
+    from rmreader.documents.shelf import Shelf
+
+_REASONS = 10  # why files were skipped, that are printed
+_NAMES = 3  # files that are named for each
 
 
 @app.command()
 def index(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Folders, or single documents.")],
     out: Annotated[
-        str, typer.Option("--out", "-o", help="The index: a file, or http://HOST:9200/NAME of OpenSearch.")
+        str,
+        typer.Option("--out", "-o", help="The index: a file, or http://HOST:9200/NAME of OpenSearch."),
     ] = "shelf.rmindex",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that read documents.")] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(help="Index only files that fit this pattern, such as *.md; repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave out files and folders that fit this, such as drafts; repeatable."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and index again whenever a file changes.")] = False,
     json: Json = False,
 ) -> None:
     """Make folders of documents askable, or bring an index up to date: only what has changed is read again.
 
     Text, Markdown, HTML, Word (.docx) and PDF are read. It can be stopped at any moment, and asked meanwhile.
     """
+    from rmreader.documents.folders import FileSelection
     from rmreader.documents.shelf import Shelf
+    from rmreader.documents.watch import watch as keep_current
 
     shelf = Shelf.open(out)
-    done = shelf.add(*folders, workers=workers)
-    if json:
-        emit_json(dataclasses.asdict(done))
+    report = partial(_report_json if json else _report, shelf)
+    if not watch:
+        report(shelf.add(*folders, workers=workers, include=include or (), exclude=exclude or ()))
         return
-    for sentence in [*done.notes, *done.refused][:_SHOWN]:
+    selection = FileSelection(include or (), exclude or ())
+    with contextlib.suppress(KeyboardInterrupt):  # which is how watching ends
+        keep_current(
+            shelf.index,
+            folders,
+            report,
+            workers=workers,
+            apart=Path(shelf.place),
+            selection=selection,
+        )
+
+
+def _report_json(shelf: Shelf, done: Added) -> None:
+    emit_json(dataclasses.asdict(done))
+
+
+def _report(shelf: Shelf, done: Added) -> None:
+    """What a run did, for a person: remarks, what was skipped and why, and the counts."""
+    for sentence in done.notes[:_REASONS]:
         note(sentence)
-    more = len(done.notes) + len(done.refused) - _SHOWN
-    if more > 0:
-        note(f"and {more:,} more remarks; --json lists them all.")
+    if len(done.notes) > _REASONS:
+        note(f"and {len(done.notes) - _REASONS:,} more remarks; --json lists them all.")
+    reasons = sorted(done.skipped.items(), key=lambda item: -len(item[1]))
+    for reason, files in reasons[:_REASONS]:
+        names = ", ".join(files[:_NAMES])
+        more = f" and {len(files) - _NAMES:,} more" if len(files) > _NAMES else ""
+        note(f"skipped {counted(len(files), 'file')} ({names}{more}): {reason}")
+    if len(reasons) > _REASONS:
+        note(f"and {len(reasons) - _REASONS:,} other reasons; --json lists them all.")
     counts = f"{done.added:,} new, {done.changed:,} changed, {done.removed:,} gone, {done.unchanged:,} as they were"
-    there = counted(shelf.index.size(), "document")
-    note(f"{out}: {there} ({counts}); {counted(len(done.refused), 'file')} that cannot be read.")
+    documents = counted(shelf.index.size(), "document")
+    unread = counted(len(done.refused), "file")
+    note(f"{shelf.place}: {documents} ({counts}); {unread} that cannot be read.")
 
 
 @app.command()

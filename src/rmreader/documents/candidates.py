@@ -1,4 +1,4 @@
-"""The passages that a search found for a question: what of them is read, and what becomes of the answers."""
+"""What a search found for a question: what of it is read, and what becomes of the answers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ JOINED = 5  # passages that are read as one text
 class Candidates:
     """Passages that may answer a question, best first.
 
-    A reader that can tell whether a passage holds an answer reads them one by one. Another reads the
-    best few as one text, since its scores are only comparable within one.
+    A reader that can tell whether a passage holds an answer reads them one by one. Another reads
+    the best few as one text, since its scores are only comparable within one.
     """
 
     passages: Sequence[Passage]
@@ -40,9 +40,13 @@ class Candidates:
         return [self._together().text] if self.passages else []
 
     def rank(
-        self, answers: Sequence[Answers], top: int, min_confidence: float = 0.0, always: bool = False
+        self,
+        answers: Sequence[Answers],
+        top: int,
+        min_confidence: float = 0.0,
+        always: bool = False,
     ) -> Citations:
-        """The best of the answers that the reader gave to ``texts``, one being taken for granted in each."""
+        """The best of the answers that the reader gave to ``texts`` with ``always``."""
         if self.joined:
             return self._locate(answers).at_least(min_confidence)
         return choose(self.passages, answers, top, min_confidence, always)
@@ -52,7 +56,7 @@ class Candidates:
         return Passages(names, [passage.text for passage in self.passages])
 
     def _locate(self, answers: Sequence[Answers]) -> Citations:
-        """Answers out of passages that were read as one text, except those that reach into the next."""
+        """Answers out of passages that were read as one; not those that reach into the next."""
         together = self._together()
         citations: list[Citation] = []
         for text in answers:

@@ -1,4 +1,4 @@
-"""An index of passages: what goes in, what comes out, and what every engine that holds one can do."""
+"""An index of passages: what goes in, what comes out, and what every engine of one can do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from rmreader.documents.embedding import Vectors, shipped_encoder
 from rmreader.documents.places import Run, TextSpan
 
 Name = tuple[str, str]
@@ -28,6 +29,8 @@ class Entry:
     """What a person should know about how it was read."""
     refusal: str = ""
     """Why it was not read."""
+    vectors: Vectors | None = None
+    """Of the passages; an index that needs them makes them itself where they are not given."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Passage:
 
 
 class Index(Protocol):
-    """What holds passages and finds those for a question; another engine is another class with these."""
+    """What holds passages and finds those for a question; another engine is another class."""
 
     def search(self, question: str, count: int) -> list[Passage]:
         """The passages that fit a question best, best first."""
@@ -74,13 +77,19 @@ class Index(Protocol):
         """All passages of one document, in order."""
 
     def around(self, id: str, count: int) -> list[Passage]:
-        """A passage with up to ``count`` of its document on either side, in order; none for an unknown id."""
+        """A passage with up to ``count`` of its document on either side, in order.
+
+        There is none for an unknown id.
+        """
 
     def known(self, root: str) -> dict[str, Known]:
         """Every document of a folder, by its path in it."""
 
     def put(self, entries: Sequence[Entry], gone: Sequence[Name] = ()) -> None:
-        """Put documents in, each in place of what had its name, and take the ``gone`` out; all or none."""
+        """Put documents in, each in place of what had its name, and take the ``gone`` out.
+
+        All of it is done, or nothing.
+        """
 
     def size(self) -> int:
         """How many documents can be asked."""
@@ -88,10 +97,11 @@ class Index(Protocol):
 
 _MOST_WORDS = 100  # of a question, to search by
 _COMMON = """
-a about after all also am an and any are as at be been before being between both but by can could did do does during
-each for from had has have he her him his how i if in into is it its many me more most much my no nor not of off on
-one or other our out over she should so some such than that the their them then there these they this those through
-to under until up very was we were what when where which while who whom whose why will with would you your
+a about after all also am an and any are as at be been before being between both but by can could
+did do does during each for from had has have he her him his how i if in into is it its many me
+more most much my no nor not of off on one or other our out over she should so some such than that
+the their them then there these they this those through to under until up very was we were what
+when where which while who whom whose why will with would you your
 """
 _STOP = frozenset(_COMMON.split())
 
@@ -103,8 +113,14 @@ def content_words(question: str) -> list[str]:
 
 
 def about(name: Name, heading: str) -> str:
-    """What is known of a passage beside its text: the file's name and the headings above it, as words."""
+    """What is known of a passage beside its text: the file's name and the headings, as words."""
     return re.sub(r"[\W_]+", " ", f"{PurePosixPath(name[1]).with_suffix('')} {heading}")
+
+
+def encode_passages(name: Name, passages: Sequence[TextSpan]) -> Vectors:
+    """The vectors of a document's passages, their headings and the file's name counted in."""
+    texts = [f"{about(name, passage.heading)} {passage.text}" for passage in passages]
+    return shipped_encoder().encode_texts(texts)
 
 
 def runs_to_json(runs: Sequence[Run]) -> str:

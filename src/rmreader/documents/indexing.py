@@ -6,7 +6,7 @@ import hashlib
 import os
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -21,7 +21,8 @@ from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import end_with
 from rmreader.documents.document import LARGEST, MissingPackage, read_document
-from rmreader.documents.index import Entry, Index, Known, Name
+from rmreader.documents.folders import FileSelection, is_unicode, list_files
+from rmreader.documents.index import Entry, Index, Known, Name, encode_passages
 from rmreader.documents.passages import split
 
 _BATCH = 1 << 19  # characters that are written at once
@@ -39,28 +40,47 @@ class Added:
     passages: int = 0
     refused: list[str] = field(default_factory=list)
     """A sentence on every file that was not read, by what it is."""
+    skipped: dict[str, list[str]] = field(default_factory=dict)
+    """The same files by the reason."""
     notes: list[str] = field(default_factory=list)
     """How documents were read that are not plain UTF-8."""
 
+    def refuse(self, file: str, sentence: str) -> None:
+        """Count a file that is not read; the sentence begins with its name."""
+        self.refused.append(sentence)
+        self.skipped.setdefault(sentence.removeprefix(f"{file}: "), []).append(file)
+
 
 def add(
-    index: Index, folders: Sequence[Path], *, workers: int | None = None, apart: Path | None = None
+    index: Index,
+    folders: Sequence[Path],
+    *,
+    workers: int | None = None,
+    apart: Path | None = None,
+    selection: FileSelection | None = None,
+    unchanged: Collection[str] = (),
 ) -> Added:
-    """Make the index hold what the folders (or single files) hold now; ``apart`` is no document, as the index itself.
+    """Make the index hold what the folders (or single files) hold now.
 
-    Documents are read by several processes, a few ahead of what is written, so that memory does not grow with the
-    collection. What a run that was killed has written is kept, and not read again.
+    Documents are read by several processes, a few ahead of what is written, so that memory does not
+    grow with the collection. What a run that was killed has written is kept, and not read again.
+
+    ``apart`` is no document, as the index itself. Of a folder only what ``selection`` wants is
+    taken. Paths that are known to be ``unchanged`` are not looked at.
     """
     done = Added()
-    for folder in (one.expanduser() for one in folders):
-        root, files = _files(folder, apart)
+    for folder in folders:
+        folder = folder.expanduser()
+        root, files = list_files(folder, apart, selection)
         known = index.known(root)
-        gone = [(root, file) for file in known.keys() - set(files)] if folder.is_dir() else []
+        gone: list[Name] = []
+        if folder.is_dir():
+            gone = [(root, file) for file in known.keys() - set(files)]
         if gone:
             index.put([], gone)
         done.removed += len(gone)
         with progress(f"indexing {folder}", total=len(files), unit="documents") as advance:
-            changed = _changed(root, files, known, done, advance)
+            changed = _changed(root, files, known, unchanged, done, advance)
             for batch in _batches(_read(changed, cores() if workers is None else workers)):
                 for entry in batch:
                     _count(done, entry, entry.name[1] in known)
@@ -69,63 +89,33 @@ def add(
     return done
 
 
-def _files(folder: Path, apart: Path | None) -> tuple[str, list[str]]:
-    """The root of a folder or file, and the paths in it; links are not followed, what is hidden is left alone."""
-    place = Path(os.path.realpath(folder))
-    if not _is_unicode(str(place)):
-        raise UserError(f"{str(place)!a}: a name in this path is not UTF-8; rename that folder or file.")
-    if place.is_file():
-        return place.parent.as_posix(), [place.name]
-    if not place.is_dir():
-        raise UserError(f"{folder}: no such folder or file; check the path.")
-    own = (
-        [f"{os.path.realpath(apart)}{end}" for end in ("", "-wal", "-shm", "-journal")]
-        if apart
-        else []
-    )
-    found, open_ = list[str](), [str(place)]
-    while open_:
-        try:
-            with os.scandir(open_.pop()) as entries:
-                for entry in entries:
-                    if entry.name.startswith(".") or entry.path in own:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        open_.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        found.append(Path(entry.path).relative_to(place).as_posix())
-        except OSError as error:
-            raise UserError(
-                f"{error.filename}: cannot be read ({error.strerror}); check its permissions."
-            ) from None
-    return place.as_posix(), sorted(found)
-
-
 def _changed(
-    root: str, files: Sequence[str], known: dict[str, Known], done: Added, advance: Advance
+    root: str,
+    files: Sequence[str],
+    known: dict[str, Known],
+    unchanged: Collection[str],
+    done: Added,
+    advance: Advance,
 ) -> Iterator[Name]:
     """The documents whose content is not the one that is known; the others are counted."""
     for file in files:
-        if not _is_unicode(file):
-            done.refused.append(f"{file!a}: its name is no UTF-8; rename it.")
+        if not is_unicode(file):
+            done.refuse(ascii(file), f"{file!a}: its name is no UTF-8; rename it.")
             advance()
-            continue
-        before = known.get(file, Known(""))
-        if before.checksum and before.checksum == _checksum(Path(root, file)):
+        elif file in known and _is_same(Path(root, file), known[file], unchanged):
             done.unchanged += 1
-            if before.refusal:
-                done.refused.append(before.refusal)
+            if known[file].refusal:
+                done.refuse(file, known[file].refusal)
             advance()
         else:
             yield root, file
 
 
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
+def _is_same(path: Path, known: Known, unchanged: Collection[str]) -> bool:
+    """Whether a file has the content that is known; one without a checksum is tried again."""
+    if not known.checksum:
         return False
-    return True
+    return str(path) in unchanged or _checksum(path) == known.checksum
 
 
 def _checksum(path: Path) -> str:
@@ -156,8 +146,9 @@ def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
                 yield waiting.popleft()[1].result()
         except BrokenProcessPool:
             raise UserError(
-                f"{name[1]}: a process that reads documents ended at or before it; if this is a script of yours, call "
-                "it under `if __name__ == '__main__':`, else index with one worker to see which document it is."
+                f"{name[1]}: a process that reads documents ended at or before it; if this is a "
+                "script of yours, call it under `if __name__ == '__main__':`, else index with one "
+                "worker to see which document it is."
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -188,7 +179,8 @@ def read_entry(name: Name) -> Entry:
         )
         document = read_document(name[1], content)
         passages = list(split(document.paragraphs))
-        return Entry(name, checksum, passages, document.offsets, document.note)
+        vectors = encode_passages(name, passages)
+        return Entry(name, checksum, passages, document.offsets, document.note, vectors=vectors)
     except MissingPackage as error:
         return Entry(name, "", refusal=str(error))  # without a checksum, the next run tries again
     except UserError as error:
@@ -215,7 +207,7 @@ def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 def _count(done: Added, entry: Entry, known: bool) -> None:
     if entry.refusal:
-        done.refused.append(entry.refusal)
+        done.refuse(entry.name[1], entry.refusal)
         return
     if entry.note:
         done.notes.append(entry.note)

@@ -1,8 +1,8 @@
 """An index on an OpenSearch server, for collections that outgrow one file: http://HOST:9200/NAME.
 
-Two indices: NAME has the passages, NAME-documents a record per document. There are no transactions, so a document's
-record is taken away before its passages change and written after them: what a kill leaves half done has no record, and
-the next run does it again.
+Two indices: NAME has the passages, NAME-documents a record per document. There are no transactions,
+so a document's record is taken away before its passages change and written after them: what a kill
+leaves half done has no record, and the next run does it again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,38 @@ from rmreader.documents.index import (
 )
 from rmreader.documents.places import TextSpan
 
-_KEPT: dict[str, Any] = {"type": "keyword", "index": False, "doc_values": False}  # given back, not searched
-_FOUND: dict[str, Any] = {"type": "text", "index": False, "copy_to": "words"}  # searched as one, as ``ABOUT`` is 1
-_ANALYZER = {"tokenizer": "standard", "filter": ["lowercase", "asciifolding", "porter_stem"]}  # as the file's index
+_KEPT: dict[str, Any] = {
+    "type": "keyword",
+    "index": False,
+    "doc_values": False,
+}  # given back, not searched
+_FOUND: dict[str, Any] = {
+    "type": "text",
+    "index": False,
+    "copy_to": "words",
+}  # searched as one, as ``ABOUT`` is 1
+_ANALYZER = {
+    "tokenizer": "standard",
+    "filter": ["lowercase", "asciifolding", "porter_stem"],
+}  # as the file's index
 _SETTINGS = {"analysis": {"analyzer": {"words": _ANALYZER}}}
-_NAME: dict[str, Any] = {"root": {"type": "keyword"}, "file": {"type": "keyword"}, "checksum": {"type": "keyword"}}
-_PASSAGE = _NAME | {"number": {"type": "integer"}, "page": {"type": "integer"}, "text": _FOUND, "about": _FOUND}
-_PASSAGE |= {"words": {"type": "text", "analyzer": "words"}, "heading": _KEPT, "runs": _KEPT, "offsets": _KEPT}
+_NAME: dict[str, Any] = {
+    "root": {"type": "keyword"},
+    "file": {"type": "keyword"},
+    "checksum": {"type": "keyword"},
+}
+_PASSAGE = _NAME | {
+    "number": {"type": "integer"},
+    "page": {"type": "integer"},
+    "text": _FOUND,
+    "about": _FOUND,
+}
+_PASSAGE |= {
+    "words": {"type": "text", "analyzer": "words"},
+    "heading": _KEPT,
+    "runs": _KEPT,
+    "offsets": _KEPT,
+}
 _DOCUMENT = _NAME | {"read": {"type": "boolean"}, "note": _KEPT, "refusal": _KEPT}
 _WAIT = 60  # seconds for an answer
 _AT_ONCE = 10_000  # documents that one query names; a server takes 65,536 terms
@@ -45,17 +70,23 @@ class OpenSearchIndex:
         from opensearchpy import OpenSearch
 
         parts = urlsplit(address)
-        self.address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # a password is not for messages
+        self.address = parts._replace(
+            netloc=parts.netloc.rpartition("@")[2]
+        ).geturl()  # a password is not for messages
         self.name = parts.path.strip("/")
         if not self.name or "/" in self.name or self.name != self.name.lower():
-            raise UserError(f"{self.address}: give an index as http://HOST:9200/NAME, NAME in small letters.")
+            raise UserError(
+                f"{self.address}: give an index as http://HOST:9200/NAME, NAME in small letters."
+            )
         self.documents = f"{self.name}-documents"
         login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
         where = {"host": parts.hostname or "localhost", "port": parts.port or 9200}
-        self.client = OpenSearch([where], http_auth=login, use_ssl=parts.scheme == "https", timeout=_WAIT)
+        self.client = OpenSearch(
+            [where], http_auth=login, use_ssl=parts.scheme == "https", timeout=_WAIT
+        )
 
     def search(self, question: str, count: int) -> list[Passage]:
-        """By BM25 of the words that carry meaning, in the text, the headings and the file's name."""
+        """By BM25 of the words that carry meaning, in text, headings and the file's name."""
         match = {"match": {"words": " ".join(content_words(question))}}
         with self._sound():
             found = self.client.search(index=self.name, body={"query": match, "size": count})
@@ -64,11 +95,14 @@ class OpenSearchIndex:
     def document(self, root: str, file: str) -> list[Passage]:
         """All passages of one document, in order."""
         with self._sound():
-            hits = sorted(self._scan(self.name, _these([(root, file)])), key=lambda hit: int(hit["_source"]["number"]))
+            hits = sorted(
+                self._scan(self.name, _these([(root, file)])),
+                key=lambda hit: int(hit["_source"]["number"]),
+            )
             return [_passage(hit) for hit in hits]
 
     def around(self, id: str, count: int) -> list[Passage]:
-        """A passage with up to ``count`` of its document on either side, in order; none where there is no such id."""
+        """A passage with up to ``count`` of its document on either side, in order."""
         key, _, number = id.rpartition("-")
         if not number.isdecimal():
             return []
@@ -84,12 +118,14 @@ class OpenSearchIndex:
                 if not self.client.indices.exists(index=name):
                     made = {"settings": _SETTINGS, "mappings": {"properties": fields}}
                     self.client.indices.create(index=name, body=made)
-            self.client.indices.refresh(index=f"{self.name},{self.documents}")  # shows what a killed run has written
+            self.client.indices.refresh(
+                index=f"{self.name},{self.documents}"
+            )  # shows what a killed run has written
             rows = (hit["_source"] for hit in self._scan(self.documents, {"term": {"root": root}}))
             return {row["file"]: Known(row["checksum"], row.get("refusal", "")) for row in rows}
 
     def put(self, entries: Sequence[Entry], gone: Sequence[Name] = ()) -> None:
-        """Put documents in, each in the place of what was there by its name, and take the ``gone`` out."""
+        """Put documents in, each in place of what had its name, and take the ``gone`` out."""
         from opensearchpy.helpers import bulk
 
         names = [*gone, *(entry.name for entry in entries)]
@@ -97,14 +133,20 @@ class OpenSearchIndex:
             for begin in range(0, len(names), _AT_ONCE):
                 away = {"query": _these(names[begin : begin + _AT_ONCE])}
                 for index in (self.documents, self.name):
-                    self.client.delete_by_query(index=index, body=away, refresh=True, conflicts="proceed")
+                    self.client.delete_by_query(
+                        index=index, body=away, refresh=True, conflicts="proceed"
+                    )
             bulk(self.client, (row for entry in entries for row in self._rows(entry)), refresh=True)
             bulk(self.client, map(self._record, entries), refresh=True)
 
     def size(self) -> int:
         """How many documents can be asked."""
         with self._sound():
-            return int(self.client.count(index=self.documents, body={"query": {"term": {"read": True}}})["count"])
+            return int(
+                self.client.count(index=self.documents, body={"query": {"term": {"read": True}}})[
+                    "count"
+                ]
+            )
 
     def _rows(self, entry: Entry) -> Iterator[dict[str, Any]]:
         """The passages of a document, as the server keeps them."""
@@ -153,7 +195,9 @@ class OpenSearchIndex:
         try:
             yield
         except NotFoundError:
-            raise UserError(f"{self.address}: no such index; make it: rmreader index FOLDER --out URL.") from None
+            raise UserError(
+                f"{self.address}: no such index; make it: rmreader index FOLDER --out URL."
+            ) from None
         except ConnectionError:
             raise UserError(
                 f"{self.address}: no OpenSearch server answers there; start it, or check the URL."
@@ -166,15 +210,27 @@ class OpenSearchIndex:
 
 def _passage(hit: dict[str, Any]) -> Passage:
     row = hit["_source"]
-    stretch = TextSpan(row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"])
-    return Passage(hit["_id"], row["root"], row["file"], stretch, row["offsets"], float(hit.get("_score") or 0.0))
+    stretch = TextSpan(
+        row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"]
+    )
+    return Passage(
+        hit["_id"],
+        row["root"],
+        row["file"],
+        stretch,
+        row["offsets"],
+        float(hit.get("_score") or 0.0),
+    )
 
 
 def _these(names: Sequence[Name]) -> dict[str, Any]:
-    """What is of these documents: a clause per folder, not per document, as a server takes 1,024 of them."""
-    folders = {root: [file for at, file in names if at == root] for root in {root for root, _ in names}}
+    """What is of these documents: a clause per folder, since a server takes only 1,024."""
+    folders = {
+        root: [file for at, file in names if at == root] for root in {root for root, _ in names}
+    }
     clauses = [
-        {"bool": {"filter": [{"term": {"root": root}}, {"terms": {"file": files}}]}} for root, files in folders.items()
+        {"bool": {"filter": [{"term": {"root": root}}, {"terms": {"file": files}}]}}
+        for root, files in folders.items()
     ]
     return {"bool": {"should": clauses}}
 

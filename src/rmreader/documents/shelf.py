@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from rmreader.core.errors import UserError
 from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
+from rmreader.documents.folders import FileSelection
 from rmreader.documents.index import Index, Passage
 from rmreader.documents.indexing import Added, add
 from rmreader.documents.sqlite_index import SqliteIndex
@@ -27,7 +29,9 @@ class Shelf:
     'letters/1843.txt'
     """
 
-    def __init__(self, index: Index, reader: str | Path | Reader = "small", place: str | Path = "") -> None:
+    def __init__(
+        self, index: Index, reader: str | Path | Reader = "small", place: str | Path = ""
+    ) -> None:
         self.index = index
         self.place = place
         self._reader = reader
@@ -51,24 +55,50 @@ class Shelf:
             self._reader = Reader.load(self._reader)
         return self._reader
 
-    def add(self, *folders: str | PathLike[str], workers: int | None = None) -> Added:
-        """Take in folders (or files) as they are now: what is new or changed is read, what is gone is left out."""
-        return add(self.index, [Path(folder) for folder in folders], workers=workers, apart=Path(self.place))
+    def add(
+        self,
+        *folders: str | PathLike[str],
+        workers: int | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> Added:
+        """Take in folders (or files) as they are now.
+
+        What is new or changed is read, what is gone comes out. ``include`` and ``exclude`` are
+        patterns such as ``*.md`` or ``drafts/*``: see ``FileSelection``.
+        """
+        return add(
+            self.index,
+            [Path(folder) for folder in folders],
+            workers=workers,
+            apart=Path(self.place),
+            selection=FileSelection(include, exclude),
+        )
 
     def search(self, question: str, count: int = 10) -> list[Passage]:
-        """The passages that fit a question best, best first; of those with the same text, as in copies of a document,
-        one, since two would halve the chance of either."""
+        """The passages that fit a question best, best first.
+
+        Of those with the same text, as in copies of a document, one: two would halve the chance
+        of either.
+        """
         different = dict[str, Passage]()
         for passage in self.index.search(question, _COPIES * count):
             different.setdefault(passage.text, passage)
         return list(different.values())[:count]
 
     def ask(
-        self, question: str, *, top: int = 3, min_confidence: float = 0.0, always: bool = False, read: int = READ
+        self,
+        question: str,
+        *,
+        top: int = 3,
+        min_confidence: float = 0.0,
+        always: bool = False,
+        read: int = READ,
     ) -> Citations:
-        """The ``top`` best answers, different ones, each with its place; none where the documents do not say.
+        """The ``top`` best answers, different ones, each with its place.
 
-        ``read`` passages of the search are read. ``always`` takes it for granted that there is an answer, and gives it.
+        There are none if the documents do not say. ``always`` takes it for granted that there is an
+        answer, and gives it. ``read`` passages of the search are read.
         """
         if top < 1 or read < 1:
             raise UserError("top and read are at least 1.")

@@ -1,7 +1,7 @@
-"""The SQLite file of an index: made, checked, opened, and opened again when another file takes its place.
+"""The SQLite file of an index: made, checked, opened, and opened again when it was replaced.
 
-Nothing of the file is mapped into memory, and no log lies beside it while it is only read. So another
-program may copy or move a new index over it at any time; the next question is answered from the new one.
+Nothing of the file is mapped into memory, and no log lies beside it while it is only read. So
+another program may copy or move a new index over it; the next question is answered from that one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ SCHEMA = (
     "CREATE INDEX passages_of ON passages (document)",
     "CREATE TABLE vectors (document INTEGER PRIMARY KEY, first INTEGER NOT NULL, "
     "source TEXT NOT NULL, codes BLOB NOT NULL, scales BLOB NOT NULL, checksum INTEGER NOT NULL)",
-    "CREATE VIRTUAL TABLE words USING fts5(text, about, content='', tokenize='porter unicode61 remove_diacritics 2')",
+    "CREATE VIRTUAL TABLE words USING fts5(text, about, content='', "
+    "tokenize='porter unicode61 remove_diacritics 2')",
 )
 
-# The format before passages had checksums and vectors. It is still asked; the next `index` upgrades it.
+# The format before checksums and vectors. It is still asked; the next `index` upgrades it.
 OLD_FORMAT = 0x524D5231  # "RMR1"
 OLD_SCHEMA = (
     "CREATE TABLE documents (id INTEGER PRIMARY KEY, root TEXT NOT NULL, file TEXT NOT NULL, "
@@ -43,7 +44,8 @@ OLD_SCHEMA = (
     "CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, page INTEGER, "
     "heading TEXT NOT NULL, text TEXT NOT NULL, runs TEXT NOT NULL)",
     "CREATE INDEX passages_of ON passages (document)",
-    "CREATE VIRTUAL TABLE words USING fts5(text, about, content='', tokenize='porter unicode61 remove_diacritics 2')",
+    "CREATE VIRTUAL TABLE words USING fts5(text, about, content='', "
+    "tokenize='porter unicode61 remove_diacritics 2')",
 )
 _SCHEMAS = {FORMAT: SCHEMA, OLD_FORMAT: OLD_SCHEMA}
 
@@ -67,7 +69,7 @@ Signature = tuple[int, int, int, int]
 
 
 class IndexFile:
-    """One index. Every thread has a connection of its own to read with, and another to write with."""
+    """One index. Every thread has a connection of its own to read, and another to write."""
 
     def __init__(self, path: Path, upgrade: Callable[[Path], None]) -> None:
         """``upgrade`` makes an index of today's format out of an old one, in the same place."""
@@ -129,8 +131,12 @@ class IndexFile:
         if writer is not None:
             writer.close()
 
+    def version(self, base: sqlite3.Connection) -> int:
+        """A number that every transaction changes."""
+        return _version(base)
+
     def signature(self) -> Signature | None:
-        """What changes with every commit and with every other file of this name; None without a file."""
+        """What changes with every commit and every other file of this name; None without one."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -182,7 +188,7 @@ class IndexFile:
             base.close()
 
     def _may_be_changing(self, before: Signature | None) -> bool:
-        """Whether the file is not what it was before the work, or so young that it may not be whole yet."""
+        """Whether the file is not what it was, or so young that it may not be whole yet."""
         now = self.signature()
         if now != before:
             return True
@@ -199,14 +205,16 @@ class IndexFile:
 def open_to_read(path: Path) -> sqlite3.Connection:
     """A connection that cannot write; ``UserError`` if the file is no index."""
     if path.is_dir():
-        raise UserError(f"{path}: a folder; make an index of it and ask that: rmreader index {path} --out FILE.")
+        raise UserError(
+            f"{path}: a folder; make an index of it and ask that: rmreader index {path} --out FILE."
+        )
     if not path.is_file():
         raise UserError(f"{path}: no such index; make it: rmreader index FOLDER --out {path}.")
     try:
         return _open_checked(path, "mode=ro")
     except sqlite3.OperationalError as error:
         name = getattr(error, "sqlite_errorname", "")
-        # A process was killed while it wrote: what it had begun is undone first, which takes writing.
+        # A process was killed while it wrote: what it had begun is undone first, by writing.
         if name == "SQLITE_READONLY_ROLLBACK":
             _open_checked(path, "mode=rw").close()
             return _open_checked(path, "mode=ro")
@@ -217,7 +225,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def open_to_write(path: Path, upgrade: Callable[[Path], None]) -> sqlite3.Connection:
-    """A connection that can write; an index that is not there is made, and an old one is upgraded."""
+    """A connection that can write. A missing index is made, and an old one is upgraded."""
     real = file_to_write(path)
     real.parent.mkdir(parents=True, exist_ok=True)
     base = connect(real, "mode=rwc")
@@ -229,7 +237,9 @@ def open_to_write(path: Path, upgrade: Callable[[Path], None]) -> sqlite3.Connec
             upgrade(real)
             base = connect(real, "mode=rw")
             check_schema(base, path)
-        base.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut the last moments
+        base.execute(
+            "PRAGMA synchronous = NORMAL"
+        )  # a kill loses nothing; a power cut the last moments
     except BaseException:
         base.close()
         raise
@@ -256,9 +266,11 @@ def check_schema(base: sqlite3.Connection, path: Path) -> None:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection that trusts nothing in the file: no trigger, view or function of a stranger runs."""
+    """A connection that trusts nothing in the file: no trigger, view or function of it runs."""
     address = f"{path.absolute().as_uri()}?{mode}"
-    base = sqlite3.connect(address, uri=True, timeout=LOCK_WAIT, isolation_level=None, check_same_thread=False)
+    base = sqlite3.connect(
+        address, uri=True, timeout=LOCK_WAIT, isolation_level=None, check_same_thread=False
+    )
     base.execute("PRAGMA trusted_schema = OFF")
     base.execute("PRAGMA cell_size_check = ON")
     base.execute("PRAGMA mmap_size = 0")

@@ -1,61 +1,62 @@
 """The index that is a single SQLite file: searched by BM25 (FTS5), asked while it is written.
 
 Every change is one transaction of whole documents: killed at any moment, the file holds what was
-committed, and a rerun does the rest. Paths are kept relative to the folder that was indexed, and texts
-with the index, so that the file can be moved and asked anywhere.
+committed, and a rerun does the rest. Paths are kept relative to the folder that was indexed, and
+texts with the index, so that the file can be moved and asked anywhere.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rmreader.core.console import progress
 from rmreader.core.files.atomic import lock
+from rmreader.documents.embedding import shipped_encoder
 from rmreader.documents.index import (
     Entry,
     Known,
     Name,
     Passage,
     about,
-    content_words,
+    encode_passages,
     runs_from_json,
     runs_to_json,
 )
 from rmreader.documents.places import TextSpan
 from rmreader.documents.sqlite_file import OLD_FORMAT, IndexFile, application_id, connect
+from rmreader.documents.sqlite_search import search
+from rmreader.documents.sqlite_vectors import VectorCache, write_vectors
 
-ABOUT = 1.0  # what a word in the headings counts, against one in the text
 _MOST_ROWS = 100_000  # passages that one call gives
 _UPGRADE_BATCH = 500  # documents of one transaction
 
 
 class SqliteIndex:
-    """One file. It may be replaced by another at any time, and asked and written by several processes."""
+    """One file. It may be replaced at any time, and asked and written by several processes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = IndexFile(path, upgrade)
+        self._vectors = VectorCache()
 
     def search(self, question: str, count: int) -> list[Passage]:
-        """By BM25 of the words that carry meaning, in the text, the headings or the file's name."""
-        words = content_words(question)
-        if not words:
+        """By words and by meaning, in the text, the headings and the file's name."""
+        if not question.strip():
             return []
-        expression = " OR ".join(f'"{word}"' for word in words)
+        encoder = shipped_encoder()
 
         def work(base: sqlite3.Connection) -> list[Passage]:
-            query = (
-                f"SELECT rowid, -bm25(words, 1.0, {ABOUT}) AS score FROM words WHERE words MATCH ? "
-                "ORDER BY score DESC, rowid LIMIT ?"
-            )
-            scores = dict(base.execute(query, (expression, count)).fetchall())
-            return _passages_by_id(base, scores)
+            stored = None
+            if application_id(base) != OLD_FORMAT:
+                state = (self.file.signature(), self.file.version(base))
+                stored = self._vectors.get(base, encoder, state)
+            return _passages_by_id(base, search(base, question, count, encoder, stored))
 
         return self.file.read(work)
 
@@ -68,9 +69,10 @@ class SqliteIndex:
         return self.file.read(work)
 
     def around(self, id: str, count: int) -> list[Passage]:
-        """A passage with up to ``count`` of its document on either side, in order; none for an unknown id."""
+        """A passage with up to ``count`` of its document on either side, in order."""
         condition = (
-            "document = (SELECT document FROM passages WHERE id = ?1) AND passages.id BETWEEN ?1 - ?2 AND ?1 + ?2"
+            "document = (SELECT document FROM passages WHERE id = ?1) "
+            "AND passages.id BETWEEN ?1 - ?2 AND ?1 + ?2"
         )
 
         def work(base: sqlite3.Connection) -> list[Passage]:
@@ -83,13 +85,17 @@ class SqliteIndex:
 
         def work(base: sqlite3.Connection) -> dict[str, Known]:
             query = "SELECT file, checksum, refusal FROM documents WHERE root = ?"
-            return {file: Known(checksum, refusal) for file, checksum, refusal in base.execute(query, (root,))}
+            return {
+                file: Known(checksum, refusal)
+                for file, checksum, refusal in base.execute(query, (root,))
+            }
 
         self.file.create()
+        self._renew_vectors()
         return self.file.read(work)
 
     def put(self, entries: Sequence[Entry], gone: Sequence[Name] = ()) -> None:
-        """Put documents in, each in place of what had its name, and take the ``gone`` out; all or none."""
+        """Put documents in, each in place of what had its name, and take the ``gone`` out."""
 
         def work(base: sqlite3.Connection) -> None:
             for name in gone:
@@ -105,13 +111,24 @@ class SqliteIndex:
         """How many documents can be asked."""
 
         def work(base: sqlite3.Connection) -> int:
-            return int(base.execute("SELECT count(*) FROM documents WHERE offsets > ''").fetchone()[0])
+            return int(
+                base.execute("SELECT count(*) FROM documents WHERE offsets > ''").fetchone()[0]
+            )
 
         return self.file.read(work)
 
     def close(self) -> None:
         """Let go of the file, in this thread."""
         self.file.close()
+
+    def _renew_vectors(self) -> None:
+        """Make vectors anew that another version's table made, from the texts in the index."""
+        source = shipped_encoder().source
+        query = "SELECT document, first FROM vectors WHERE source != ?"
+        old = self.file.read(lambda base: base.execute(query, (source,)).fetchall())
+        for begin in range(0, len(old), _UPGRADE_BATCH):
+            batch = old[begin : begin + _UPGRADE_BATCH]
+            self.file.write(partial(_encode_again, documents=batch))
 
 
 def upgrade(path: Path) -> None:
@@ -159,9 +176,13 @@ def _old_entries(old: sqlite3.Connection) -> Iterator[Entry]:
     for root, file, checksum, offsets, note in old.execute(
         "SELECT root, file, checksum, offsets, note FROM documents ORDER BY id"
     ):
-        passages = [passage.stretch for passage in _select(old, "root = ? AND file = ?", (root, file))]
+        passages = [
+            passage.stretch for passage in _select(old, "root = ? AND file = ?", (root, file))
+        ]
         if note.startswith(prefix):
-            yield Entry((root, file), checksum, passages, offsets, refusal=note.removeprefix(prefix))
+            yield Entry(
+                (root, file), checksum, passages, offsets, refusal=note.removeprefix(prefix)
+            )
         else:
             yield Entry((root, file), checksum, passages, offsets, note)
 
@@ -171,8 +192,9 @@ def _select(base: sqlite3.Connection, condition: str, values: Sequence[object]) 
     # Passages of the old format have no checksum.
     checksum = "NULL" if application_id(base) == OLD_FORMAT else "passages.checksum"
     query = (
-        f"SELECT passages.id, root, file, offsets, page, heading, text, runs, {checksum} FROM passages "
-        f"JOIN documents ON documents.id = document WHERE {condition} ORDER BY passages.id LIMIT {_MOST_ROWS}"
+        f"SELECT passages.id, root, file, offsets, page, heading, text, runs, {checksum} "
+        f"FROM passages JOIN documents ON documents.id = document WHERE {condition} "
+        f"ORDER BY passages.id LIMIT {_MOST_ROWS}"
     )
     return [_passage(row) for row in base.execute(query, values)]
 
@@ -184,10 +206,10 @@ def _passages_by_id(base: sqlite3.Connection, scores: dict[int, float]) -> list[
         rows = _select(base, "passages.id = ?", (id,))
         if len(rows) != 1:
             raise ValueError("the search points at a passage that is not there")
-        if not isinstance(score, float) or not math.isfinite(score):
-            raise ValueError("a score is not a number")
         found = rows[0]
-        passages.append(Passage(found.id, found.root, found.file, found.stretch, found.offsets, score))
+        passages.append(
+            Passage(found.id, found.root, found.file, found.stretch, found.offsets, score)
+        )
     return passages
 
 
@@ -213,23 +235,54 @@ def passage_checksum(name: Name, offsets: str, stretch: TextSpan, runs: str) -> 
     return hashlib.blake2b("\0".join(fields).encode(), digest_size=8).digest()
 
 
+def _encode_again(base: sqlite3.Connection, documents: Sequence[tuple[int, int]]) -> None:
+    for document, first in documents:
+        passages = _select(base, "document = ?", (document,))
+        base.execute("DELETE FROM vectors WHERE document = ?", (document,))
+        if passages:
+            name = (passages[0].root, passages[0].file)
+            vectors = encode_passages(name, [passage.stretch for passage in passages])
+            write_vectors(base, document, first, vectors)
+
+
 def _insert(base: sqlite3.Connection, entry: Entry) -> None:
     root, file = entry.name
-    document = base.execute(
-        "INSERT INTO documents (root, file, checksum, offsets, note, refusal) VALUES (?, ?, ?, ?, ?, ?)",
+    document = _insert_row(
+        base,
+        "INSERT INTO documents (root, file, checksum, offsets, note, refusal) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
         (root, file, entry.checksum, entry.offsets, entry.note, entry.refusal),
-    ).lastrowid
-    for stretch in entry.passages:
-        runs = runs_to_json(stretch.runs)
-        checksum = passage_checksum(entry.name, entry.offsets, stretch, runs)
-        id = base.execute(
-            "INSERT INTO passages (document, page, heading, text, runs, checksum) VALUES (?, ?, ?, ?, ?, ?)",
-            (document, stretch.page, stretch.heading, stretch.text, runs, checksum),
-        ).lastrowid
-        base.execute(
-            "INSERT INTO words (rowid, text, about) VALUES (?, ?, ?)",
-            (id, stretch.text, about(entry.name, stretch.heading)),
-        )
+    )
+    ids = [_insert_passage(base, document, entry, stretch) for stretch in entry.passages]
+    if ids:
+        vectors = entry.vectors or encode_passages(entry.name, entry.passages)
+        write_vectors(base, document, ids[0], vectors)
+
+
+def _insert_passage(
+    base: sqlite3.Connection, document: int, entry: Entry, stretch: TextSpan
+) -> int:
+    runs = runs_to_json(stretch.runs)
+    checksum = passage_checksum(entry.name, entry.offsets, stretch, runs)
+    id = _insert_row(
+        base,
+        "INSERT INTO passages (document, page, heading, text, runs, checksum) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (document, stretch.page, stretch.heading, stretch.text, runs, checksum),
+    )
+    base.execute(
+        "INSERT INTO words (rowid, text, about) VALUES (?, ?, ?)",
+        (id, stretch.text, about(entry.name, stretch.heading)),
+    )
+    return id
+
+
+def _insert_row(base: sqlite3.Connection, statement: str, values: Sequence[object]) -> int:
+    """Insert a row; returns its id."""
+    id = base.execute(statement, values).lastrowid
+    if id is None:
+        raise ValueError("a row without an id")
+    return id
 
 
 def _remove(base: sqlite3.Connection, name: Name) -> None:
@@ -237,9 +290,12 @@ def _remove(base: sqlite3.Connection, name: Name) -> None:
     if document is None:
         return
     # The search index keeps no texts: to forget a passage's words it must be told them.
-    for id, text, heading in base.execute("SELECT id, text, heading FROM passages WHERE document = ?", document):
+    for id, text, heading in base.execute(
+        "SELECT id, text, heading FROM passages WHERE document = ?", document
+    ):
         base.execute(
-            "INSERT INTO words (words, rowid, text, about) VALUES ('delete', ?, ?, ?)", (id, text, about(name, heading))
+            "INSERT INTO words (words, rowid, text, about) VALUES ('delete', ?, ?, ?)",
+            (id, text, about(name, heading)),
         )
     base.execute("DELETE FROM vectors WHERE document = ?", document)
     base.execute("DELETE FROM passages WHERE document = ?", document)
