@@ -30,7 +30,7 @@ def run_tests(
     (folder / "test_it.py").write_text(content, encoding="utf-8")
     words = [*through, sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-p", "no:xdist"]
     words += ["-c", os.devnull, "--rootdir", str(folder), "test_it.py"]
-    paths = {"PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent / 'src'}"}
+    paths = {"PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS.parent / "src")))}
     return subprocess.run(
         words, cwd=folder, env={**environment, **paths}, capture_output=True, text=True, timeout=120, check=False
     )
@@ -105,13 +105,27 @@ def test_a_home_that_cannot_be_written_to_is_replaced(tmp_path: Path, home: str 
     assert not Path((tmp_path / "home").read_text()).exists()  # it is removed with the tests
 
 
+def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
+    """Calls of methods or functions of these names, anywhere in a tree."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+            found.append(node)
+    return found
+
+
 def test_no_test_starts_a_process_that_nothing_ends() -> None:
-    """``subprocess.Popen`` alone ends nothing; ``support.processes.started`` does."""
-    own = []
+    """``subprocess.Popen`` alone ends nothing: ``support.processes.started`` does, or ``finally`` must."""
+    left = []
     for path in sorted(TESTS.rglob("*.py")):
         place = path.relative_to(TESTS).as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr
-            if called == "Popen" and place not in OWN_START:
-                own.append(f"{place}:{node.lineno}")  # type: ignore[attr-defined]
-    assert own == []
+        if place in OWN_START:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            tries = [node for node in ast.walk(function) if isinstance(node, ast.Try)]
+            ended = any(calls(last, "kill", "terminate") for one in tries for last in one.finalbody)
+            left += [f"{place}:{call.lineno}" for call in calls(function, "Popen") if not ended]
+    assert left == []

@@ -222,18 +222,36 @@ def judge(texts: list[Text]) -> Iterator[Article]:
             yield Article(f"{text.kind} {row}", (Paragraph(text.context, tuple(whole)), *more))
 
 
+def plain(texts: list[Text], count: int) -> Iterator[Article]:
+    """Yield so many of the texts, spread over all of them, with their questions as written."""
+    for row in range(0, len(texts), max(1, len(texts) // count)):
+        text = texts[row]
+        questions = []
+        for number, one in enumerate(text.asked):
+            name = f"ordinary-{row}-{number}"
+            questions.append(Question(name, one.text, one.answers, impossible=not one.answers))
+        yield Article(f"{text.kind} {row}", (Paragraph(text.context, tuple(questions)),))
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("learn", "judge"))
+    parser.add_argument("what", choices=("learn", "judge", "plain"))
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--copies", type=int, default=4)
+    parser.add_argument("--texts", type=int, default=40, help="of plain: how many, about")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     texts = [text for path in args.files for text in read(path)]
-    articles = list(learn(texts, args.copies) if args.what == "learn" else judge(texts))
+    match args.what:
+        case "learn":
+            articles = list(learn(texts, args.copies))
+        case "judge":
+            articles = list(judge(texts))
+        case _:
+            articles = list(plain(texts, args.texts))
     write_squad(articles, args.out)
     asked = [
         question

@@ -12,12 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.core import console
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import load_recipe
-from rmreader.data.examples import read_examples
+from rmreader.data.examples import read_data, read_examples
+from rmreader.reading.evaluate import evaluate
 from rmreader.reading.reader import Reader
+from rmreader.scoring.squad import Score
 from rmreader.training.trainer import train
-from rmreader.training.tune import settings_for, tune
+from rmreader.training.tune import Change, _warn_of_lost_refusals, settings_for, tune
+from rmreader.training.tuning_data import ORDINARY, mix, ordinary_questions
 
 MORE = ["training.patience=6", "training.epochs=40", "training.rate=0.01"]  # for a reader of hidden size 8
 PEOPLE = ["Ada", "Grace", "Alan", "Emmy", "Noor", "Kofi", "Mei", "Lars", "Ines", "Olga"]
@@ -126,3 +130,125 @@ def test_what_is_left_out_or_uncertain_is_said(start: Path, tmp_path: Path, caps
     assert "row 13: the answer 'Zoe' is not in its passage" in said
     assert "ambiguous: " in said
     assert "row 14: 'Ada' is in its passage several times" in said
+
+
+def test_a_question_of_thousands_of_words_is_left_out_with_a_remark(tmp_path: Path) -> None:
+    path = examples(tmp_path / "mine.csv", 12, 1)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{'who ' * 20_000}slept?,Ada slept.,Ada\n{'who ' * 450}slept?,Ada slept.,Ada\n")
+    found = read_examples(path)
+    assert len(found.rows) == 13
+    (problem,) = found.problems
+    assert "its question has 20,002 words, at most 500 can be learned from" in str(problem)
+
+
+def test_examples_are_mixed_with_questions_that_are_not_answered(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    rows = []
+    for k, (who, what) in enumerate(zip(PEOPLE, ("clock", "map", "lamp", "boat", "kite") * 2, strict=True)):
+        passage = f"{who} made a {what} in room {k}. It was raining all day long. Nobody else came in before noon."
+        rows.append({"question": f"Who made the {what} of room {k}?", "passage": passage, "answer": who})
+    rows.append({"question": "Who sang?", "passage": "Ada slept. Nobody sang.", "is_impossible": True})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    read = read_examples(path, unanswered=True)
+    assert len(read.rows) == 11
+    assert len(read_examples(path).rows) == 10  # for a reader that cannot refuse
+    mixed = mix(read)
+    assert mixed.refused > 3
+    ordinary = 0
+    for article in mixed.articles:
+        for paragraph in article.paragraphs:
+            for question in paragraph.questions:
+                ordinary += question.id.startswith(ORDINARY)
+                for answer in question.answers:
+                    assert paragraph.context[answer.start :].startswith(answer.text)
+                if question.id.endswith("-none"):
+                    source = next(one for _, _, one in read.rows if f"{one.id}-none" == question.id)
+                    assert question.impossible
+                    assert source.answers[0].text not in paragraph.context
+    assert ordinary >= 60
+    assert mix(read).tree() == mixed.tree()
+
+
+def test_a_question_that_many_examples_ask_is_put_beside_no_other_passage(tmp_path: Path) -> None:
+    read = read_examples(examples(tmp_path / "mine.csv", 20, 1), unanswered=True)
+    mixed = mix(read)
+    passages = [passage for _, passage, _ in read.rows]
+    made = 0
+    for article in mixed.articles:
+        for paragraph in article.paragraphs:
+            for question in paragraph.questions:
+                if question.id.endswith("-none"):
+                    made += 1
+                    assert paragraph.context not in passages  # where it is answered by somebody else
+    assert made == mixed.refused
+
+
+def test_ordinary_questions_to_test_on_are_not_learned_from() -> None:
+    learned, tested = ordinary_questions("learn"), ordinary_questions("test")
+    contexts = {paragraph.context for article in learned for paragraph in article.paragraphs}
+    assert not any(paragraph.context in contexts for article in tested for paragraph in article.paragraphs)
+    for articles in (learned, tested):
+        questions = [one for article in articles for paragraph in article.paragraphs for one in paragraph.questions]
+        none = sum(question.impossible for question in questions)
+        assert 0.3 < none / len(questions) < 0.5
+
+
+@pytest.fixture(scope="module")
+def refusing(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reader that can say that there is no answer."""
+    out = tmp_path_factory.mktemp("refusing")
+    settings = tiny.recipe("training.epochs=1", "network.no_answer=true")
+    return train(settings, tiny.folder / "train.json", None, out / "run", device="cpu", cache_dir=tiny.folder).best
+
+
+def test_before_and_after_are_told_for_answered_refused_and_ordinary_questions(
+    refusing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, test = examples(tmp_path / "mine.csv", 20, 1), examples(tmp_path / "test.csv", 10, 2)
+    done = tune(refusing, data, tmp_path / "mine", test, ["training.epochs=1"], False, "cpu")
+    changes = {change.data: change for change in done.changes}
+    assert list(changes)[-3:] == ["test.csv", "ordinary questions", "ordinary questions, not answered"]
+    for change in done.changes:
+        assert change.refused is not None
+        assert change.answered != change.data.endswith("not answered")
+        if not change.answered:
+            assert change.exact_match == change.f1 == change.refused
+    assert "do not teach when to refuse" not in capsys.readouterr().err
+    # "before" is what `rmreader evaluate` says of the same file
+    score = evaluate(Reader.load(refusing), read_data(test)).score
+    assert isinstance(score, Score)
+    assert changes["test.csv"].exact_match[0] == pytest.approx(score.exact_match)
+    assert changes["test.csv"].f1[0] == pytest.approx(score.f1)
+
+
+def test_a_warning_where_the_examples_cannot_teach_to_refuse(
+    refusing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.jsonl"
+    row = {"question": "Who made a clock?", "passage": "Ada made a clock.", "answer": "Ada"}
+    path.write_text("".join(json.dumps(row | {"id": str(k)}) + "\n" for k in range(12)), encoding="utf-8")
+    tune(refusing, path, tmp_path / "mine", None, ["training.epochs=1"], False, "cpu")
+    said = capsys.readouterr().err
+    assert "these examples do not teach when to refuse; add rows without an answer" in said
+
+
+def test_lost_refusals_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    def change(before: float, after: float, answered: bool) -> Change:
+        return Change("mine", 10, (before, after), (before, after), answered, (before, after))
+
+    _warn_of_lost_refusals([change(80, 74, False), change(80, 20, True), change(60, 58, False)], Path("best"))
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "of mine it refuses 74 %, before it was 80 %" in said
+
+
+def test_off_a_terminal_training_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "BETWEEN_LINES", 0.0)
+    with console.progress("training", 40, lines=True) as advance:
+        advance(10, "loss 2.0")
+    with console.progress("reading", 40) as advance:
+        advance(10)
+    assert capsys.readouterr().err == "training: 10 of 40 loss 2.0\n"

@@ -130,12 +130,13 @@ def tune(
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})
         return
-    rows = [
-        (change.data, change.questions, state, change.exact_match[k], change.f1[k])
-        for change in result.changes
-        for k, state in enumerate(("before", "after"))
-    ]
-    table(rows, ("data", "questions", "", "exact match", "F1"))
+    rows: list[tuple[object, ...]] = []
+    for change in result.changes:
+        for k, state in enumerate(("before", "after")):
+            scores = (change.exact_match[k], change.f1[k]) if change.answered else ("", "")
+            refused = "" if change.refused is None else change.refused[k]
+            rows.append((change.data, change.questions, state, *scores, refused))
+    table(rows, ("data", "questions", "", "exact match", "F1", "refused"))
     typer.echo(f'rmreader ask --model {result.best} --passage FILE "question"')
 
 

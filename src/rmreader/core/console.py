@@ -7,12 +7,16 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Protocol
 
 from rmreader.core.errors import printable
 
 muted = False
 """True on ranks other than 0: print nothing."""
+
+BETWEEN_LINES = 15.0
+"""Seconds between lines that say how far a command is, where there is no terminal."""
 
 
 def one_line(text: str) -> str:
@@ -47,10 +51,12 @@ def progress(
     total: float | None = None,
     unit: str = "",
     transient: bool = True,
+    lines: bool = False,
 ) -> Iterator[Advance]:
     """Show a progress bar; call what it yields with how much more is done.
 
-    Silent where stderr is no terminal.
+    Where stderr is no terminal, it is silent, or with ``lines`` says how far it is from time to
+    time.
     """
     from rich import progress as bars
     from rich.console import Console
@@ -67,8 +73,16 @@ def progress(
     silent = muted or not console.is_terminal
     with bars.Progress(*columns, console=console, transient=transient, disable=silent) as bar:
         task = bar.add_task(printable(description), total=total, text=unit)
+        last_line = monotonic()
 
         def advance(amount: float = 1.0, text: str | None = None) -> None:
-            bar.update(task, advance=amount, text=unit if text is None else text)
+            nonlocal last_line
+            text = unit if text is None else text
+            bar.update(task, advance=amount, text=text)
+            if lines and silent and monotonic() - last_line > BETWEEN_LINES:
+                last_line = monotonic()
+                done = bar.tasks[task].completed
+                of = "" if total is None else f" of {total:,.0f}"
+                say(f"{description}: {done:,.0f}{of} {text}".rstrip())
 
         yield advance

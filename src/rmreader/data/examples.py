@@ -39,6 +39,9 @@ _NAMES = {
 # With fewer passages or articles, every single question is held out or learned from by itself.
 _FEWEST_GROUPS = 5
 
+# In words. Memory and time grow with a question's length, and a batch is as long as its longest.
+_LONGEST_QUESTION = 500
+
 
 @dataclass
 class Examples:
@@ -86,29 +89,43 @@ def read_data(path: str | Path) -> Dataset:
     )
 
 
-def read_examples(path: Path) -> Examples:
+def read_examples(path: Path, unanswered: bool = False) -> Examples:
     """Read every example of a file to learn from: a question with its answers.
 
-    What is left out is in ``problems``.
+    With ``unanswered``, questions that their passages do not answer are kept too. What is left out
+    is in ``problems``.
     """
     source = Source.of(path)
     examples = _read_squad_rows(path) if source.kind == "squad" else _read_table(source)
-    answered = []
+    rows = []
     for row in examples.rows:
         question = row[2]
-        if question.answers:
-            answered.append(row)
+        what = _unfit(question, unanswered)
+        if what is None:
+            rows.append(row)
         else:
-            what = "it has no answer to learn from"
             problem = Problem(str(path), "", None, None, what, f"id {question.id}")
             examples.problems.append(problem)
-    examples.rows = answered
-    if not answered:
+    examples.rows = rows
+    if not any(question.answers for _, _, question in rows):
         why = f"; the first: {examples.problems[0]}" if examples.problems else ""
         raise UserError(
             f"{path}: it has no example to learn from, a question with its passage and answer{why}."
         )
     return examples
+
+
+def _unfit(question: Question, unanswered: bool) -> str | None:
+    """Return why a question cannot be learned from, None if it can."""
+    if not question.answers and not unanswered:
+        return "it has no answer to learn from"
+    if len(question.text) > _LONGEST_QUESTION:  # else it has fewer words
+        words = len(tokenize(question.text))
+        if words > _LONGEST_QUESTION:
+            return (
+                f"its question has {words:,} words, at most {_LONGEST_QUESTION} can be learned from"
+            )
+    return None
 
 
 def _read_squad_rows(path: Path) -> Examples:

@@ -164,7 +164,7 @@ class Run:
         if training.precision == "bf16":
             torch.set_float32_matmul_precision("high")  # tf32 keeps three bits more than bf16
         try:
-            with progress("training", self.total, transient=False) as advance:
+            with progress("training", self.total, transient=False, lines=True) as advance:
                 self._learn(stop, advance)
             if self.state.ended:
                 return self._finish()

@@ -1,7 +1,8 @@
-"""Tuning: a trained reader learns from tens to thousands of somebody's own examples, with settings by their number.
+"""Tuning: a trained reader learns from tens to thousands of somebody's own examples.
 
-Examples become a data set in SQuAD's layout, in the folder of an ordinary run that starts from the reader. A part of
-them is held out: it decides when to stop, and the scores before and after are on it.
+Examples become a data set in SQuAD's layout, in the folder of an ordinary run that starts from the
+reader; the settings follow from their number. A part of them is held out: it decides when to stop,
+and scores before and after are on it.
 """
 
 import json
@@ -12,33 +13,44 @@ from typing import Any
 
 import numpy as np
 
+from rmreader.core.console import say
 from rmreader.core.errors import UserError
 from rmreader.core.files.atomic import write_whole
 from rmreader.core.recipe import Recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
-from rmreader.data.squad import report_problems
+from rmreader.data.squad import Dataset, report_problems
 from rmreader.readers.folder import find, open_folder
 from rmreader.reading.answers import text_of
 from rmreader.reading.calibrate import rows_in
 from rmreader.reading.reader import Reader
-from rmreader.reading.rows import QuestionRow
+from rmreader.reading.rows import QuestionRow, rows_of
 from rmreader.scoring.squad import exact_match, f1
 from rmreader.training.trainer import train
+from rmreader.training.tuning_data import ORDINARY, mix, ordinary_questions
 
 _LEAST = 10  # fewer examples are a list of cases, not something to learn from
 _FILE = "examples.json"  # in the run's folder, as SQuAD has them
+_WORSE = 5.0  # points of refusals lost that are worth a warning
 
 
 @dataclass(frozen=True)
 class Change:
-    """Scores of a reader on one data set before and after it was tuned, in percent."""
+    """Scores of a reader on one data set before and after it was tuned, in percent.
+
+    As ``evaluate`` has it: where the passages answer, an answer is always given for the scores.
+    Where they do not, only a refusal is right.
+    """
 
     data: str
     questions: int
     exact_match: tuple[float, float]
     f1: tuple[float, float]
+    answered: bool
+    """Whether the passages answer these questions."""
+    refused: tuple[float, float] | None
+    """The share that the reader refuses by its own decision; None if it cannot."""
 
 
 @dataclass(frozen=True)
@@ -67,39 +79,84 @@ def tune(
     ``test`` are further examples: they decide nothing, and scores on them are reported too.
     """
     started = open_folder(reader)
-    found, others = (
-        report_problems(read_examples(examples)),
-        report_problems(read_examples(test)) if test is not None else None,
-    )
-    if len(found.rows) < _LEAST:
-        raise UserError(f"{examples}: {len(found.rows)} examples are too few to learn from; give at least {_LEAST}.")
-    data, content = out / _FILE, json.dumps(found.tree()).encode()
-    if data.exists() and data.read_bytes() != content:
-        raise UserError(f"{out}: holds a tuning on other examples; give another folder.")
-    settings = settings_for(len(found.rows), started.recipe, _longest(found))
-    recipe = recipe_from(settings | {"inputs": to_tree(started.recipe)["inputs"]}, overrides)
-    recipe = recipe_from(to_tree(recipe), [f"training.init={json.dumps(_name(reader))}"])
-    write_whole(data, content)
+    able = started.recipe.network.no_answer
+    rows = report_problems(read_examples(examples, unanswered=able))
+    others = None
+    if test is not None:
+        others = report_problems(read_examples(test, unanswered=able))
+    if len(rows.rows) < _LEAST:
+        count = len(rows.rows)
+        few = f"{count} examples are too few to learn from"
+        raise UserError(f"{examples}: {few}; give at least {_LEAST}.")
+    tree = _tree(examples, rows, able)
+    data = out / _FILE
+    recipe = _recipe(reader, started.recipe, rows, _questions_in(tree), overrides)
+    _write_data(data, tree)
     result = train(recipe, data, None, out, resume, device)
     if not result.finished:
-        return Tuned(result.best, False, len(found.rows), [])
-    held = split(encode_file(data), recipe.training.holdout, split_seed(recipe.training))[1]
-    sets = {"held-out examples": [row for row in rows_in(held) if row.references]} if held is not None else {}
+        return Tuned(result.best, False, len(rows.rows), [])
+    held = split(encode_file(data), recipe.training.holdout, split_seed(recipe.training), able)[1]
+    sets: dict[str, list[QuestionRow]] = {}
+    if held is not None:
+        own = [row for row in rows_in(held) if not row.id.startswith(ORDINARY)]
+        sets["held-out examples"] = own
     if test is not None and others is not None:
-        sets[test.name] = [
-            QuestionRow(q.id, q.text, passage, tuple(answer.text for answer in q.answers))
-            for _, passage, q in others.rows
-        ]
-    readers = Reader.load(reader), Reader.load(result.best)
-    changes = [_compare(name, rows, readers) for name, rows in sets.items()]
-    return Tuned(result.best, True, len(found.rows), changes)
+        sets[test.name] = rows_of(Dataset(articles=others.articles(), problems=(), file=""))
+    if able:
+        ordinary = Dataset(articles=ordinary_questions("test"), problems=(), file="")
+        sets["ordinary questions"] = rows_of(ordinary)
+    changes = _compare_all(sets, Reader.load(reader), Reader.load(result.best))
+    _warn_of_lost_refusals(changes, result.best)
+    return Tuned(result.best, True, len(rows.rows), changes)
+
+
+def _recipe(
+    reader: str | Path,
+    started: Recipe,
+    rows: Examples,
+    questions: int,
+    overrides: Sequence[str],
+) -> Recipe:
+    """Return the recipe of the run: settings by the number of questions, then those asked for."""
+    settings = settings_for(questions, started, _longest(rows))
+    settings["inputs"] = to_tree(started)["inputs"]
+    recipe = recipe_from(settings, overrides)
+    return recipe_from(to_tree(recipe), [f"training.init={json.dumps(_name(reader))}"])
+
+
+def _tree(examples: Path, rows: Examples, able: bool) -> dict[str, Any]:
+    """Return what is learned from, in SQuAD's layout."""
+    if not able:
+        return rows.tree()
+    mixed = mix(rows)
+    if not mixed.refused:
+        say(
+            f"{examples}: none of its questions could be put beside a passage that does not "
+            "answer it, so these examples do not teach when to refuse; "
+            "add rows without an answer and with is_impossible true."
+        )
+    return mixed.tree()
+
+
+def _questions_in(tree: dict[str, Any]) -> int:
+    paragraphs = [paragraph for article in tree["data"] for paragraph in article["paragraphs"]]
+    return sum(len(paragraph["qas"]) for paragraph in paragraphs)
+
+
+def _write_data(data: Path, tree: dict[str, Any]) -> None:
+    """Write what is learned from into the run's folder; refuse a folder that holds other data."""
+    content = json.dumps(tree).encode()
+    if data.exists() and data.read_bytes() != content:
+        raise UserError(f"{data.parent}: holds a tuning on other examples; give another folder.")
+    write_whole(data, content)
 
 
 def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
-    """The sections of a recipe to tune a reader on so many examples, its longest answers of so many words.
+    """Return the sections of a recipe to tune a reader on so many questions.
 
-    Few are learned from often in small batches, many a few times in larger ones. The rate falls, and the run ends,
-    where the held-out examples are answered no better.
+    Few are learned from often in small batches, many a few times in larger ones. The rate falls,
+    and the run ends, where the held-out examples are answered no better. ``longest`` is the number
+    of words of the longest answers.
     """
     batch = int(2 ** np.clip(np.round(np.log2(count / 12)), 1, 5))  # 2 to 32
     holdout = 0.2 if count < 1000 else 0.1
@@ -108,7 +165,8 @@ def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
     training = {
         "epochs": epochs,
         "batch_size": batch,
-        "rate": max(recipe.training.rate, 3e-4),  # its own, but where that was for a gentle second stage
+        # Its own rate, unless that was for a gentle second stage.
+        "rate": max(recipe.training.rate, 3e-4),
         "contextual_rate": min(recipe.training.contextual_rate, 5e-5),
         "schedule": "halve",
         "patience": 3,
@@ -122,22 +180,82 @@ def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
     return {"network": to_tree(recipe)["network"], "training": training, "decoding": decoding}
 
 
-def _longest(found: Examples) -> int:
-    """Words of the longest answers, the longest hundredth aside."""
-    words = [len(answer.text.split()) for *_, question in found.rows for answer in question.answers]
+def _longest(rows: Examples) -> int:
+    """Return the words of the longest answers, the longest hundredth aside."""
+    words = []
+    for _, _, question in rows.rows:
+        words += [len(answer.text.split()) for answer in question.answers]
     return int(np.ceil(np.quantile(words, 0.99)))
 
 
 def _name(reader: str | Path) -> str:
-    """What ``training.init`` calls a reader: a shipped one by its name, any other by its whole path."""
+    """Return what ``training.init`` calls a reader: its shipped name, else its whole path."""
     path = find(reader)
     return str(path.resolve()) if path == Path(reader) else str(reader)
 
 
-def _compare(name: str, rows: Sequence[QuestionRow], readers: tuple[Reader, Reader]) -> Change:
-    scores = []
-    for reader in readers:
-        pairs = [(text_of(answers), row.references) for row, answers in reader.predict(rows)]
-        scores.append([100 * float(np.mean([rule(*pair) for pair in pairs])) for rule in (exact_match, f1)])
-    (em_before, f1_before), (em_after, f1_after) = scores
-    return Change(name, len(rows), (em_before, em_after), (f1_before, f1_after))
+def _compare_all(sets: dict[str, list[QuestionRow]], before: Reader, after: Reader) -> list[Change]:
+    """Return the scores on each set, answered and unanswered questions apart."""
+    changes = []
+    for name, rows in sets.items():
+        answered = [row for row in rows if row.references]
+        unanswered = [row for row in rows if not row.references]
+        if answered:
+            changes.append(_compare(name, answered, before, after))
+        if unanswered and before.decision is not None:
+            changes.append(_compare(f"{name}, not answered", unanswered, before, after))
+    return changes
+
+
+def _compare(name: str, rows: Sequence[QuestionRow], before: Reader, after: Reader) -> Change:
+    old = _score(rows, before)
+    new = _score(rows, after)
+    refused = None
+    if old.refused is not None and new.refused is not None:
+        refused = (old.refused, new.refused)
+    return Change(
+        data=name,
+        questions=len(rows),
+        exact_match=(old.exact_match, new.exact_match),
+        f1=(old.f1, new.f1),
+        answered=bool(rows[0].references),
+        refused=refused,
+    )
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Of one reader on one set, in percent."""
+
+    exact_match: float
+    f1: float
+    refused: float | None
+
+
+def _score(rows: Sequence[QuestionRow], reader: Reader) -> _Scores:
+    """Score a reader on questions that are all answered, or all not."""
+    refused = None
+    if reader.decision is not None:
+        refusals = [not answers for _, answers in reader.predict(rows)]
+        refused = 100 * float(np.mean(refusals))
+    if not rows[0].references:
+        right = refused or 0.0
+        return _Scores(right, right, refused)
+    predicted = reader.predict(rows, always=True)
+    pairs = [(text_of(answers), row.references) for row, answers in predicted]
+    exact = 100 * float(np.mean([exact_match(*pair) for pair in pairs]))
+    overlap = 100 * float(np.mean([f1(*pair) for pair in pairs]))
+    return _Scores(exact, overlap, refused)
+
+
+def _warn_of_lost_refusals(changes: list[Change], best: Path) -> None:
+    """Say where the tuned reader answers what it should refuse more often than before."""
+    for change in changes:
+        if change.answered or change.refused is None:
+            continue
+        before, after = change.refused
+        if after < before - _WORSE:
+            say(
+                f"{best}: of {change.data} it refuses {after:.0f} %, before it was {before:.0f} %; "
+                "rows without an answer and with is_impossible true may help."
+            )
