@@ -15,7 +15,7 @@ C := $(wildcard src/rmreader/reading/engine/c/*.[ch])
 # Python compiles what it imports and keeps it; compiling all that is installed takes longer than installing it.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-QUICK := $(addprefix tests/,text scoring data reading test_config.py test_house.py) \
+QUICK := $(addprefix tests/,core text scoring data reading test_house.py) \
 	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
 .PHONY: demo test quick coverage plugs lint style types measure ratchet collect wheel clean

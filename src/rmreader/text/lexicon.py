@@ -86,7 +86,12 @@ class Lexicon:
         # Words that GloVe does not know are trained, frequent ones first.
         unknown = [word for word in counts if known.row(word) is None]
         unknown.sort(key=lambda word: (-counts[word], word))
-        return cls(known, characters, inputs.max_characters, unknown)
+        return cls(
+            vectors=known,
+            characters=characters,
+            max_characters=inputs.max_characters,
+            trained=unknown,
+        )
 
     def look_up(self, words: Sequence[str]) -> Words[Any]:
         """Return the rows of the words, after row 0 for padding.
@@ -150,6 +155,7 @@ class Lexicon:
     def save(self, folder: Path) -> None:
         """Write ``lexicon.json`` and, unless a shipped table has them, the vectors beside it."""
         about: dict[str, Any] = {"sha256": self.vectors.sha256}
+        # A shipped table is named, any other one copied.
         if isinstance(self.vectors, SubwordTable) and self.vectors.shipped:
             about["table"] = self.vectors.shipped
         else:
