@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from lab.scripts import everyday
 from rmreader.data.encode import encode_file
 from rmreader.data.negatives import with_hurried, with_negatives
 from rmreader.data.split import split
-from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad, write_squad
+from rmreader.data.squad import Article, Dataset, Paragraph, read_squad, write_squad
+
+Item = TypeVar("Item")
 
 HELD_OUT_SHARE = 0.02  # nine of 442 articles, as in every generation before
 HELD_OUT_SEED = 1
@@ -28,38 +31,53 @@ PEOPLE = (
 SENTENCES = ("qamr-dev", "qamr-test")  # free questions about single sentences
 
 
-def squad(shared: Path, work: Path) -> None:
-    """SQuAD 2.0's training questions in two files: nine articles to choose by, the others to learn from."""
+def squad(shared: Path, work: Path, share: float = 1.0) -> None:
+    """SQuAD 2.0's training questions in two files: nine articles to choose by, the others to learn from.
+
+    :param share: of the articles, the first ones, to rehearse with.
+    """
     source = shared / "squad-v2.0" / "train-v2.0-rebuilt.json.gz"
     encoded = encode_file(source, work / "cache")
     held = split(encoded, HELD_OUT_SHARE, HELD_OUT_SEED, no_answer=True)[1]
     assert held is not None
     numbers = set(held.article.tolist())
-    articles = list(enumerate(read_squad(source).articles))
-    write_squad([a for number, a in articles if number not in numbers], work / "squad.json.gz")
-    write_squad([a for number, a in articles if number in numbers], work / "held-squad.json.gz")
+    learned: list[Article] = []
+    held_out: list[Article] = []
+    for number, article in enumerate(read_squad(source).articles):
+        if number in numbers:
+            held_out.append(article)
+        else:
+            learned.append(article)
+    write_squad(_first(learned, share), work / "squad.json.gz")
+    write_squad(_first(held_out, share), work / "held-squad.json.gz")
 
 
-def everyday_texts(repository: Path, work: Path) -> None:
+def _first(items: Sequence[Item], share: float) -> list[Item]:
+    """The first so many of them, at least one."""
+    count = max(1, round(share * len(items)))
+    return list(items[:count])
+
+
+def everyday_texts(repository: Path, work: Path, share: float = 1.0) -> None:
     """The everyday texts, each question with its answer in the text and without."""
     folder = repository / "lab" / "everyday"
-    texts = everyday.read(folder / "learn.txt.gz")
+    texts = _first(everyday.read(folder / "learn.txt.gz"), share)
     write_squad(list(everyday.learn(texts, EVERYDAY_COPIES)), work / "everyday.json.gz")
     for name in ("held", "test"):
-        pairs = everyday.judge(everyday.read(folder / f"{name}.txt.gz"))
-        write_squad(list(pairs), work / f"{name}-everyday.json.gz")
+        texts = _first(everyday.read(folder / f"{name}.txt.gz"), share)
+        write_squad(list(everyday.judge(texts)), work / f"{name}-everyday.json.gz")
 
 
-def people(shared: Path, work: Path) -> None:
+def people(shared: Path, work: Path, share: float = 1.0) -> None:
     """Questions that people asked about stories, plots, articles and sentences; only answers given word for word."""
     articles: list[Article] = []
     for name in (*PEOPLE, *SENTENCES):
         path = shared / "more-questions" / f"{name}.json.gz"
         near = _near_answers(path)
         for number, article in enumerate(read_squad(path).articles):
-            kept = _keep(article, lambda question: question.id not in near)  # noqa: B023
+            kept = _without(article, near)
             articles.extend(_in_parts(kept, f"{name} {number}"))
-    write_squad(articles, work / "people.json.gz")
+    write_squad(_first(articles, share), work / "people.json.gz")
 
 
 def _near_answers(path: Path) -> set[str]:
@@ -70,11 +88,11 @@ def _near_answers(path: Path) -> set[str]:
     return {row["id"] for row in rows if row.get("match") == "near"}
 
 
-def _keep(article: Article, wanted: Callable[[Question], bool]) -> Article:
-    """The article with the questions that are wanted."""
+def _without(article: Article, ids: set[str]) -> Article:
+    """The article without some questions, and without the paragraphs that are left with none."""
     paragraphs = []
     for paragraph in article.paragraphs:
-        questions = tuple(question for question in paragraph.questions if wanted(question))
+        questions = tuple(question for question in paragraph.questions if question.id not in ids)
         if questions:
             paragraphs.append(Paragraph(paragraph.context, questions))
     return Article(article.title, tuple(paragraphs))
@@ -98,11 +116,19 @@ class Share:
     seed: int
 
 
-TEACHERS_SHARES = (
+SHARES = (
     Share("squad.json.gz", near=0.2, far=0.06, cut=0.3, hurried=0.2, seed=11),
     Share("everyday.json.gz", near=0.0, far=0.03, cut=0.0, hurried=0.25, seed=12),
     Share("people.json.gz", near=0.15, far=0.1, cut=0.1, hurried=0.2, seed=13),
 )
+
+
+def join(files: Sequence[Path], out: Path) -> None:
+    """Several files as one."""
+    articles: list[Article] = []
+    for path in files:
+        articles.extend(read_squad(path).articles)
+    write_squad(articles, out)
 
 
 def learn(work: Path, shares: Sequence[Share], out: str) -> None:

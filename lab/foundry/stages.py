@@ -1,0 +1,154 @@
+"""The stages of the foundry, in their order. What a stage makes is in a file named for it, and is never made twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.foundry import data
+from lab.foundry.encoders import deepen
+from rmreader.core.errors import UserError
+
+RECIPES = Path(__file__).parent / "recipes"
+REPOSITORY = Path(__file__).parent.parent.parent
+TEACHERS = ("mpnet-a", "mpnet-b")
+STUDENTS = ("base", "base-12", "small")
+
+
+@dataclass(frozen=True)
+class Foundry:
+    """Where everything is, and how much of it is used."""
+
+    data: Path
+    encoders: Path
+    work: Path
+    share: float = 1.0
+    settings: tuple[str, ...] = ()
+
+    def run(self, until: str) -> None:
+        """Every stage up to ``until``; what it cost is printed and kept in costs.jsonl."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        for stage in STAGES:
+            began = time.monotonic()
+            stage(self)
+            row = {"stage": stage.__name__, "seconds": round(time.monotonic() - began, 1)}
+            print(json.dumps(row), flush=True)
+            with (self.work / "costs.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            if stage.__name__ == until:
+                return
+
+    def path(self, name: str) -> Path:
+        """A file or folder that a stage makes."""
+        return self.work / name
+
+    def make(self, name: str, how: Callable[[], None]) -> None:
+        """Make a file unless it is there."""
+        if not self.path(name).exists():
+            how()
+
+    def command(self, *words: str | Path) -> None:
+        """Run a Python module; its encoders and its cache are this foundry's."""
+        environment = {
+            **os.environ,
+            "RMREADER_ENCODERS": str(self.path("encoders")),
+            "RMREADER_CACHE": str(self.path("cache")),
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
+        }
+        command = [sys.executable, "-m", *map(str, words)]
+        if subprocess.run(command, env=environment, check=False).returncode:
+            raise UserError(f"{' '.join(command[2:])}: it failed; its reason is above.")
+
+    def train(self, recipe: str, train: str, *settings: str) -> None:
+        """Train a reader, or go on training it."""
+        out = self.path(recipe)
+        if (out / "best" / "reader.json").exists():
+            return
+        resume = ["--resume"] if (out / "run").exists() else []
+        self.command(
+            *("rmreader", "train", RECIPES / f"{recipe}.yaml"),
+            *("--train", self.path(train), "--out", out),
+            *settings,
+            *self.settings,
+            *resume,
+        )
+
+
+def questions(foundry: Foundry) -> None:
+    """The files to learn from, to choose by and to measure on."""
+    work = foundry.work
+    foundry.make("held-squad.json.gz", lambda: data.squad(foundry.data, work, foundry.share))
+    foundry.make(
+        "held-everyday.json.gz", lambda: data.everyday_texts(REPOSITORY, work, foundry.share)
+    )
+    foundry.make("people.json.gz", lambda: data.people(foundry.data, work, foundry.share))
+    foundry.make("learn.json.gz", lambda: data.learn(work, data.SHARES, "learn.json.gz"))
+
+
+def encoders(foundry: Foundry) -> None:
+    """The encoders to begin from: MPNet, MiniLM, and MiniLM with every layer twice."""
+    folder = foundry.path("encoders")
+    folder.mkdir(exist_ok=True)
+    for name in ("mpnet", "minilm"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to((foundry.encoders / name).resolve())
+    if not (folder / "minilm-12" / "model.safetensors").exists():
+        deepen(folder / "minilm", folder / "minilm-12")
+
+
+def teachers(foundry: Foundry) -> None:
+    """Two unlike teachers on MPNet, one after the other: each fills the memory of a GPU."""
+    for name in TEACHERS:
+        foundry.train(name, "learn.json.gz")
+
+
+def words(foundry: Foundry) -> None:
+    """What the teachers say of every question."""
+    out = foundry.path("words.safetensors")
+    if out.exists():
+        return
+    readers = [foundry.path(name) / "best" for name in TEACHERS]
+    learned = foundry.path("learn.json.gz")
+    foundry.command("lab.foundry.words", *readers, "--train", learned, "--out", out)
+
+
+def students(foundry: Foundry) -> None:
+    """The readers that ship, learning from the references and from what the teachers said."""
+    for name in STUDENTS:
+        foundry.train(
+            name, "learn.json.gz", f"training.teacher={foundry.path('words.safetensors')}"
+        )
+
+
+def shipped(foundry: Foundry) -> None:
+    """Every student in 8 bits, its confidences fitted on held-out questions, with scores and card."""
+    held = foundry.path("held-out.json.gz")
+    files = ("held-squad.json.gz", "held-everyday.json.gz")
+    foundry.make(held.name, lambda: data.join([foundry.path(name) for name in files], held))
+    attacked = foundry.data / "adversarial"
+    for name in STUDENTS:
+        out = foundry.path(f"shipped/{name}")
+        if out.exists():
+            continue
+        foundry.command(
+            *("lab.scripts.ship_reader", foundry.path(name) / "best", "--out", out),
+            *("--held-out", held, "--dev", foundry.data / "squad-v1.1" / "dev-v1.1.json.gz"),
+            *("--adversarial", attacked / "addsent.json.gz", attacked / "addonesent.json.gz"),
+            *("--recipe", f"lab/foundry/recipes/{name}.yaml"),
+        )
+
+
+STAGES: Sequence[Callable[[Foundry], None]] = (
+    questions,
+    encoders,
+    teachers,
+    words,
+    students,
+    shipped,
+)

@@ -1,0 +1,176 @@
+"""The foundry from end to end on a processor: small encoders, little data, every stage and its files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from support.encoders import build_bert, build_mpnet
+
+from lab.foundry.data import PEOPLE, SENTENCES
+from lab.foundry.encoders import deepen, pack, unpack
+from lab.foundry.words import KNOWN, let_truth_win, mean_of
+from rmreader.data.encode import encode_file
+from rmreader.model.transformer import load_transformer
+from rmreader.reading.reader import Reader
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = (
+    "training.epochs=1",
+    "training.evaluate_every=1",
+    "training.warmup=0",
+    "training.batch_size=16",
+    "network.hidden=8",
+    "inputs.character_size=4",
+)
+
+
+def paragraph(number: int) -> dict[str, Any]:
+    """A paragraph with a question that it answers, one that it does not, and two sentences more."""
+    name = f"Harbour {number}"
+    context = (
+        f"{name} was built in {1800 + number} by the mason Ada Berg. "
+        f"It has {number + 3} cranes. A ferry leaves {name} every hour."
+    )
+    year = str(1800 + number)
+    answered = {
+        "id": f"q{number}",
+        "question": f"When was {name} built?",
+        "answers": [{"text": year, "answer_start": context.index(year)}],
+    }
+    unanswered = {
+        "id": f"n{number}",
+        "question": f"Who paid for {name}?",
+        "answers": [],
+        "is_impossible": True,
+    }
+    return {"context": context, "qas": [answered, unanswered]}
+
+
+def write(path: Path, articles: int, unanswered: bool = True) -> None:
+    """A SQuAD file of some articles with three paragraphs each."""
+    tree: dict[str, Any] = {"version": "2.0", "data": []}
+    for article in range(articles):
+        paragraphs = [paragraph(3 * article + k) for k in range(3)]
+        if not unanswered:
+            for row in paragraphs:
+                row["qas"] = row["qas"][:1]
+        tree["data"].append({"title": f"Coast {article}", "paragraphs": paragraphs})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        json.dump(tree, file)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data and encoders, laid out as the foundry expects them."""
+    folder = tmp_path_factory.mktemp("sources")
+    write(folder / "data/squad-v2.0/train-v2.0-rebuilt.json.gz", 60)
+    for name in (*PEOPLE, *SENTENCES):
+        write(folder / f"data/more-questions/{name}.json.gz", 2, unanswered=False)
+    for name in ("squad-v1.1/dev-v1.1", "adversarial/addsent", "adversarial/addonesent"):
+        write(folder / f"data/{name}.json.gz", 3, unanswered=False)
+    for name, build in (("mpnet", build_mpnet), ("minilm", build_bert)):
+        (folder / "encoders" / name).mkdir(parents=True)
+        build(folder / "encoders" / name)
+    return folder
+
+
+def run(sources: Path, work: Path, *words: str) -> str:
+    """Run the foundry; what it printed."""
+    command = [sys.executable, "-m", "lab.foundry", "--data", str(sources / "data")]
+    command += ["--encoders", str(sources / "encoders"), "--work", str(work), "--share", "0.002"]
+    done = subprocess.run(
+        [*command, *words, *SETTINGS],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_every_stage_runs_once_and_ends_in_readers_that_answer(
+    sources: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "foundry"
+    first = run(sources, work, "--until", "teachers")
+    assert "questions" in first
+    assert "words" not in first
+    made = (work / "mpnet-a" / "best" / "reader.json").stat().st_mtime_ns
+
+    run(sources, work)
+    assert (work / "mpnet-a" / "best" / "reader.json").stat().st_mtime_ns == made
+    for name in ("base", "base-12", "small"):
+        reader = Reader.load(work / "shipped" / name)
+        answers = reader.ask("When was it built?", "It was built in 1843 by Ada Berg.", always=True)
+        assert answers[0].text in "It was built in 1843 by Ada Berg."
+    stages = [json.loads(line)["stage"] for line in (work / "costs.jsonl").read_text().splitlines()]
+    assert stages[-1] == "shipped"
+
+
+def test_an_encoder_packed_in_8_bits_comes_back_nearly_as_it_was(
+    sources: Path, tmp_path: Path
+) -> None:
+    encoder = sources / "encoders" / "mpnet"
+    pack(encoder, tmp_path / "packed", parts=3)
+    assert len(list((tmp_path / "packed").glob("part-*.safetensors"))) == 3
+    unpack(tmp_path / "packed", tmp_path / "again")
+    before = load_file(encoder / "model.safetensors")
+    after = load_file(tmp_path / "again" / "model.safetensors")
+    assert before.keys() == after.keys()
+    for name, weight in before.items():
+        apart = (weight - after[name]).abs().max()
+        assert apart <= weight.abs().max() / 200, name
+
+
+def test_a_deepened_encoder_has_twice_the_layers_and_begins_near_the_old_one(
+    sources: Path, tmp_path: Path
+) -> None:
+    encoder = sources / "encoders" / "minilm"
+    deepen(encoder, tmp_path / "deeper", scale=0.0)
+    before = load_transformer(encoder)
+    after = load_transformer(tmp_path / "deeper")
+    assert after.layers == 2 * (before.layers - 1) + 1
+    pieces = torch.tensor([[2, 9, 12, 7, 3]])
+    mask = torch.ones_like(pieces, dtype=torch.bool)
+    with torch.no_grad():
+        old = before(pieces, None, mask)[:, :, -1]
+        new = after(pieces, None, mask)[:, :, -1]
+    # With copies that add nothing only their normalisations are left.
+    assert torch.nn.functional.cosine_similarity(old.flatten(), new.flatten(), dim=0) > 0.9
+
+
+def test_the_truth_wins_where_it_is_known_and_nowhere_else(sources: Path, tmp_path: Path) -> None:
+    path = sources / "data/squad-v2.0/train-v2.0-rebuilt.json.gz"
+    learned = encode_file(path, tmp_path / "cache")
+    assert KNOWN.search("57-cut")
+    assert KNOWN.search("2-everyday-5-1")
+    assert not KNOWN.search("q1")
+    said = {"no_answer": np.full(len(learned), -2.0, np.float32)}
+    assert let_truth_win(said, learned) == 0
+    assert (said["no_answer"] == -2).all()
+
+
+def test_teachers_are_averaged_as_chances(sources: Path) -> None:
+    bounds = np.array([0, 2])
+    first = {"bounds": bounds, "no_answer": np.array([2.0])}
+    second = {"bounds": bounds, "no_answer": np.array([-2.0])}
+    for said, chance in ((first, 0.9), (second, 0.5)):
+        said["start"] = np.log([chance, 1 - chance])
+        said["end"] = said["start"]
+    mean = mean_of([first, second])
+    np.testing.assert_allclose(np.exp(mean["start"]), [0.7, 0.3], rtol=1e-5)
+    assert mean["no_answer"][0] == pytest.approx(0, abs=1e-6)
