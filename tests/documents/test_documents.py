@@ -81,7 +81,7 @@ HTML_TABLE = (
     "</td></tr><tr><td>Trail ride<td>&euro;78</table><p>Closed:</p><dl><dt>Sunday</dt> <dd>10 to 4</dd><dt>Monday"
     "<dd>never</dl>"
 )
-ROWS = ["Lesson: Group lesson; Price: €32.", "Lesson: Trail ride; Price: €78."]
+ROWS = ["Lesson: Group lesson, Price: €32.", "Lesson: Trail ride, Price: €78."]
 TERMS = ["Closed:", "Sunday\t10 to 4", "Monday\tnever"]
 BARS = "Before.\n\n| Lesson | Price |\n|---|--:|\n| **Group** lesson | €32 |\n| Trail ride | €78 |\nAfter.\n"
 BARE = "Lesson | Price\n---|---\nGroup lesson | €32\nTrail ride | €78\n\nAfter."
@@ -120,7 +120,7 @@ def test_a_row_of_a_word_table_has_its_column_names() -> None:
     )
     body = f"<w:p><w:r><w:t>Prices</w:t></w:r></w:p><w:tbl>{rows}</w:tbl><w:p><w:r><w:t>End</w:t></w:r></w:p>"
     document = read_document("x.docx", docx([], f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'))
-    assert [one.text for one in document.paragraphs] == ["Prices", "Lesson: Ride; Price: €78.", "End"]
+    assert [one.text for one in document.paragraphs] == ["Prices", "Lesson: Ride, Price: €78.", "End"]
     start, end = document.paragraphs[1].span(21, 24)
     assert document.original[start:end] == "€78"
 

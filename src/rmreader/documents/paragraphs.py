@@ -60,6 +60,8 @@ class ParagraphBuilder:
         self.current = SpanBuilder()
         """The paragraph that is being read."""
         self.page: int | None = None
+        self.has_marks = False
+        """Whether characters of a plain text were left out."""
         self._headings: dict[int, str] = {}
         self._heading = ""
         self._texts = io.StringIO()
@@ -155,11 +157,17 @@ class DocumentBuilder(ParagraphBuilder):
             raise TooMuchText
         self._original.write(text)
 
-    def end(self, level: int | None = None) -> None:
+    def end_line(self, level: int | None = None) -> None:
         """End the current paragraph, and its line in the original."""
         if self.current.size:
-            super().end(level)
+            self.end(level)
             self.write_outside("\n")
+
+    def take_cell(self) -> TextSpan:
+        """What was written since the last cell, as a cell; a tab follows it in the original."""
+        span = self.current.take()
+        self.write_outside("\t")
+        return span.cut(0, len(span.text))
 
 
 class TooMuchText(ValueError):

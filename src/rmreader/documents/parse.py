@@ -177,7 +177,8 @@ def _parse_text(name: str, content: bytes, format: TextFormat) -> Document:
     if not encoding.startswith("utf-8"):
         offsets = f"open(file, encoding='{encoding}')"
         note = f"{name}: not UTF-8; read as {encoding}."
-    return Document(text, paragraphs, format.is_plain, offsets, note)
+    is_plain = format.is_plain and not builder.has_marks
+    return Document(text, paragraphs, is_plain, offsets, note)
 
 
 def _decode(name: str, content: bytes, format: TextFormat) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from rmreader.documents.formats.format import BinaryFormat
 from rmreader.documents.formats.zipped import MAGIC, Archive, walk_xml
 from rmreader.documents.paragraphs import DocumentBuilder
 from rmreader.documents.places import TextSpan
-from rmreader.documents.tables import Table
+from rmreader.documents.tables import EMPTY, Table
 
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "
 _LONGEST_CELL = 300  # characters: a table with a longer cell is a way to lay out a page
@@ -102,20 +102,18 @@ class _WordWalk:
                 self._write(" ")
             return
         self._give_up_row()
-        self._out.end(self._level)
+        self._out.end_line(self._level)
         self._level = None
 
     def _end_cell(self) -> None:
         if self._cells is None:
             return
-        span = self._out.current.take()
-        self._cells.append(span.cut(0, len(span.text)))
-        self._cells += [TextSpan("", ())] * (self._columns - 1)
-        self._out.write_outside("\t")
+        self._cells.append(self._out.take_cell())
+        self._cells += [EMPTY] * (self._columns - 1)
 
     def _end_row(self) -> None:
         if self._cells is None:
-            self._out.end(self._level)
+            self._out.end_line(self._level)
             return
         table = self._table or Table(self._out)
         table.add(self._cells, self._is_header)
@@ -123,7 +121,7 @@ class _WordWalk:
             table.end()
         self._cells = None
         self._out.write_outside("\n")
-        self._out.end()
+        self._out.end_line()
 
     def _end_table(self) -> None:
         self._end_row()

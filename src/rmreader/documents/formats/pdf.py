@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -55,9 +55,11 @@ class _Line:
 
     begin: int
     end: int
-    gaps: list[tuple[int, int]]
-    bottom: float
-    top: float
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    left: float = 0.0
+    bottom: float = 0.0
+    right: float = 0.0
+    top: float = 0.0
 
     @property
     def height(self) -> float:
@@ -70,13 +72,21 @@ def _read_page(text_page: Any, out: DocumentBuilder) -> None:
     offset = out.place
     out.write_outside(text)
     out.boxes.extend(boxes)
-    block: list[_Line] = []
-    for line in _lines(text, boxes):
-        if block and _is_apart(block[-1], line):
-            _add_block(text, block, offset, out)
-            block = []
-        block.append(line)
-    _add_block(text, block, offset, out)
+    lines = _rows(_lines(text, boxes))
+    first = 0
+    while first < len(lines):
+        last = first
+        while last < len(lines) and _is_row_like(lines[first], lines[last]):
+            last += 1
+        if last - first >= _LEAST_ROWS:
+            _add_table(text, lines[first:last], offset, out)
+        else:
+            last = first + 1
+            while last < len(lines) and not _is_apart(lines[last - 1], lines[last]):
+                last += 1
+            begin = lines[first].begin
+            out.add_text(text[begin : lines[last - 1].end], offset + begin)
+        first = last
 
 
 def _characters(text_page: Any) -> tuple[list[str], array[float]]:
@@ -128,43 +138,55 @@ def _lines(text: str, boxes: array[float]) -> list[_Line]:
 
 def _line(text: str, begin: int, end: int, boxes: array[float]) -> _Line:
     """A line, with the gaps that are wider than a blank."""
-    places = [
-        at for at in range(begin, end) if boxes[4 * at + 2] > boxes[4 * at] and text[at] != " "
-    ]
-    bottom = min((boxes[4 * at + 1] for at in places), default=0.0)
-    top = max((boxes[4 * at + 3] for at in places), default=0.0)
-    line = _Line(begin, end, [], bottom, top)
-    for before, after in pairwise(places):
-        if boxes[4 * after] - boxes[4 * before + 2] > _CELL_GAP * line.height:
-            line.gaps.append((before + 1, after))
+    letters = []
+    for at in range(begin, end):
+        box = boxes[4 * at : 4 * at + 4]
+        if text[at] != " " and box[2] > box[0]:
+            letters.append((at, *box))
+    line = _Line(begin, end)
+    if letters:
+        _, lefts, bottoms, rights, tops = zip(*letters, strict=True)
+        line.left = min(lefts)
+        line.bottom = min(bottoms)
+        line.right = max(rights)
+        line.top = max(tops)
+    for before, after in pairwise(letters):
+        space = after[1] - before[3]
+        if space > _CELL_GAP * line.height:
+            line.gaps.append((before[0] + 1, after[0]))
     return line
 
 
+def _rows(lines: list[_Line]) -> list[_Line]:
+    """Lines that stand beside each other as one, as the cells of a row may."""
+    rows: list[_Line] = []
+    for line in lines:
+        if rows and _is_beside(rows[-1], line):
+            before = rows[-1]
+            before.gaps += [(before.end, line.begin), *line.gaps]
+            before.end = line.end
+            before.right = line.right
+        else:
+            rows.append(line)
+    return rows
+
+
+def _is_beside(before: _Line, line: _Line) -> bool:
+    overlap = min(before.top, line.top) - max(before.bottom, line.bottom)
+    is_level = overlap > 0.5 * min(before.height, line.height)
+    return is_level and line.left > before.right + _CELL_GAP * before.height
+
+
 def _is_apart(before: _Line, line: _Line) -> bool:
-    """Whether a paragraph ends between two lines: they are far apart, or the second is above."""
+    """Whether a paragraph ends between two lines: far apart, the second above, or in a table."""
+    if before.gaps or line.gaps:
+        return len(before.gaps) != len(line.gaps)
     gap = before.bottom - line.top
     return gap > _LINE_GAP * min(before.height, line.height) or gap < -2 * before.height
 
 
-def _add_block(text: str, lines: Sequence[_Line], offset: int, out: DocumentBuilder) -> None:
-    """Add lines that belong together: rows of equal length as a table, the others as text."""
-    first = 0
-    while first < len(lines):
-        last = first
-        while last < len(lines) and _is_row_like(lines[first], lines[last], text):
-            last += 1
-        if last - first >= _LEAST_ROWS:
-            _add_table(text, lines[first:last], offset, out)
-        else:
-            last = max(last, first + 1)
-            while last < len(lines) and not lines[last].gaps:
-                last += 1
-            begin = lines[first].begin
-            out.add_text(text[begin : lines[last - 1].end], offset + begin)
-        first = last
-
-
-def _is_row_like(first: _Line, line: _Line, text: str) -> bool:
+def _is_row_like(first: _Line, line: _Line) -> bool:
+    """Whether two lines can be rows of one table."""
     if not first.gaps or len(line.gaps) != len(first.gaps):
         return False
     return all(end - begin <= _LONGEST_CELL for begin, end in _cells(line))

@@ -71,3 +71,19 @@ def walk_xml(content: bytes, start: Start, end: End, text: Text) -> None:
 
 def _refuse_doctype(*_: object) -> None:
     raise Unreadable("it declares a document type, which no such document does")
+
+
+def ignore(_: str) -> None:
+    """Do nothing with a text or the end of an element."""
+
+
+def relations(content: bytes) -> dict[str, str]:
+    """The parts that a part of an office document names by ids."""
+    targets: dict[str, str] = {}
+
+    def add(name: str, attributes: dict[str, str]) -> None:
+        if name.endswith(" Relationship"):
+            targets[attributes.get("Id", "")] = attributes.get("Target", "")
+
+    walk_xml(content, add, ignore, ignore)
+    return targets
