@@ -96,17 +96,19 @@ def _characters(text_page: Any) -> tuple[list[str], array[float]]:
     count = raw.FPDFText_CountChars(text_page.raw)
     characters: list[str] = []
     boxes = array("f")
-    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    left = ctypes.c_double()
+    right = ctypes.c_double()
+    bottom = ctypes.c_double()
+    top = ctypes.c_double()
     for number in range(count):
         code = raw.FPDFText_GetUnicode(text_page.raw, number)
         character = _character(code)
         if not character:
             continue
         characters.append(character)
-        has_box = character != "\n" and raw.FPDFText_GetCharBox(
-            text_page.raw, number, left, right, bottom, top
-        )
-        if has_box and right.value > left.value:
+        place = (left, right, bottom, top)
+        has_box = raw.FPDFText_GetCharBox(text_page.raw, number, *place)
+        if has_box and character != "\n":
             boxes.extend((left.value, bottom.value, right.value, top.value))
         else:
             boxes.extend(_NO_BOX)
@@ -115,7 +117,9 @@ def _characters(text_page: Any) -> tuple[list[str], array[float]]:
 
 def _character(code: int) -> str:
     """A character as text has it; "" for what is none."""
-    if code in (0, 13, 0xFFFE, 0xFFFF) or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+    if code in (0, 13, 0xFFFE, 0xFFFF):
+        return ""
+    if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
         return ""
     if code == _HYPHEN:
         return "-"
@@ -138,22 +142,23 @@ def _lines(text: str, boxes: array[float]) -> list[_Line]:
 
 def _line(text: str, begin: int, end: int, boxes: array[float]) -> _Line:
     """A line, with the gaps that are wider than a blank."""
-    letters = []
+    letters: list[tuple[int, array[float]]] = []
     for at in range(begin, end):
         box = boxes[4 * at : 4 * at + 4]
         if text[at] != " " and box[2] > box[0]:
-            letters.append((at, *box))
+            letters.append((at, box))
     line = _Line(begin, end)
     if letters:
-        _, lefts, bottoms, rights, tops = zip(*letters, strict=True)
-        line.left = min(lefts)
-        line.bottom = min(bottoms)
-        line.right = max(rights)
-        line.top = max(tops)
-    for before, after in pairwise(letters):
-        space = after[1] - before[3]
+        line.left = min(box[0] for _, box in letters)
+        line.bottom = min(box[1] for _, box in letters)
+        line.right = max(box[2] for _, box in letters)
+        line.top = max(box[3] for _, box in letters)
+    for letter, next_letter in pairwise(letters):
+        before, box = letter
+        after, next_box = next_letter
+        space = next_box[0] - box[2]
         if space > _CELL_GAP * line.height:
-            line.gaps.append((before[0] + 1, after[0]))
+            line.gaps.append((before + 1, after))
     return line
 
 

@@ -1,0 +1,305 @@
+"""Documents that are damaged, or made to be slow or large: one sentence each, in time and memory that are bounded."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.documents import (
+    MAIL,
+    OPEN_TABLE,
+    OPEN_TEXT,
+    SHEET,
+    WORD,
+    docx,
+    docx_table,
+    epub,
+    odt,
+    pdf,
+    pdf_table,
+    pptx,
+    rtf,
+    xlsx,
+    zipped,
+)  # fmt: skip
+
+from rmreader.core.errors import UserError
+from rmreader.documents import sandbox as sandboxes
+from rmreader.documents.document import Document, read_document
+from rmreader.documents.formats import formats
+from rmreader.documents.formats.format import TextFormat
+from rmreader.documents.indexing import add
+from rmreader.documents.parse import parse
+from rmreader.documents.passages import split
+from rmreader.documents.sandbox import Sandbox
+from rmreader.documents.sqlite_index import SqliteIndex
+
+ROUNDS = int(os.environ.get("RMREADER_FUZZ", "300"))
+"""How many damaged documents are read."""
+ROWS = [["Part", "Price"], *([f"Pump {k}", f"{k} EUR"] for k in range(30))]
+PAGE = "<h1>Letters</h1><p>Written by <b>Ada</b> &amp; Co.<table>" + "<tr><td>a<td>b" * 30 + "</table>"
+
+
+def documents() -> dict[str, bytes]:
+    """One sound document of every format."""
+    return {
+        "x.txt": "[10:32] Anna: at 5\n[10:33] Ben: in Zürich?\n[10:35] Anna: yes\n\n> quoted\n```x\ny\n```\n".encode(),
+        "x.md": b"# Rivers\n\nThe **Danube** [rises](x) there.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- item\n",
+        "x.html": PAGE.encode(),
+        "x.csv": "\n".join(",".join(row) for row in ROWS).encode(),
+        "x.docx": docx_table(ROWS, "Parts"),
+        "x.xlsx": xlsx(ROWS),
+        "x.pptx": pptx([("Plan", ["We begin."])], ROWS),
+        "x.odt": odt([("1", "Rivers"), ("", "The Elbe.")], ROWS),
+        "x.rtf": rtf(["Zürich", "Two"], ROWS),
+        "x.epub": epub([PAGE, PAGE]),
+        "x.eml": MAIL,
+        "x.mbox": b"From a Mon\n" + MAIL + b"\nFrom b Tue\n" + MAIL,
+        "x.pdf": pdf_table(ROWS, "Parts"),
+    }
+
+
+def read_or_refused(name: str, content: bytes, seconds: float = 60) -> tuple[Document | None, str]:
+    """A document, or the sentence that refuses it."""
+    try:
+        return read_document(name, content, seconds), ""
+    except UserError as error:
+        return None, str(error)
+
+
+def damaged(content: bytes, random: random.Random) -> bytes:
+    """The content with bytes changed, left out, doubled or cut off."""
+    data = bytearray(content)
+    for _ in range(random.choice([1, 1, 2, 5, 20, 100])):
+        if not data:
+            break
+        at = random.randrange(len(data))
+        match random.randrange(5):
+            case 0:
+                data[at] = random.randrange(256)
+            case 1:
+                data[at] ^= 1 << random.randrange(8)
+            case 2 if len(data) > 20:
+                del data[at : at + random.choice([1, 2, 10, 100])]
+            case 3:
+                data[at:at] = data[at : at + random.choice([1, 4, 50])]
+            case 4 if random.random() < 0.1:
+                del data[max(10, at) :]
+    return bytes(data)
+
+
+def test_damaged_documents_are_read_or_refused_in_one_sentence(tmp_path: Path) -> None:
+    """RMREADER_FUZZ=6000 reads many."""
+    chance = random.Random(1)
+    sound = documents()
+    read = refused = 0
+    longest = 0.0
+    for number in range(ROUNDS):
+        name = list(sound)[number % len(sound)]
+        content = damaged(sound[name], chance)
+        began = time.monotonic()
+        document, sentence = read_or_refused(name, content)
+        assert sentence.startswith(f"{name}: " if document is None else "")
+        if document is None:
+            refused += 1
+        else:
+            for passage in split(document.paragraphs):
+                first, last = passage.span(0, len(passage.text))
+                assert 0 <= first <= last <= len(document.original)
+            read += 1
+        longest = max(longest, time.monotonic() - began)
+    print(f"{ROUNDS:,} damaged documents: {read:,} read, {refused:,} refused, at most {longest:.2f} s")
+    assert read > ROUNDS // 4
+    assert refused > ROUNDS // 20
+
+
+def test_damaged_documents_do_not_end_an_index(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    chance = random.Random(2)
+    for number, (name, content) in enumerate([*documents().items()] * 2):
+        (folder / f"{number}-{name}").write_bytes(damaged(content, chance))
+    (folder / "sound.docx").write_bytes(docx([("Normal", "The bridge was designed by John Fowler.")]))
+    index = SqliteIndex(tmp_path / "i")
+    done = add(index, [folder], workers=1)
+    assert done.added + len(done.refused) == 27
+    assert [passage.file for passage in index.search("Who designed the bridge?", 1)] == ["sound.docx"]
+    again = add(index, [folder], workers=1)
+    assert (again.added, again.changed, again.unchanged) == (0, 0, 27)
+    index.close()
+
+
+def test_whatever_a_parser_does_is_a_remark_on_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RecursionError
+
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "bad.md").write_text("# x")
+    (folder / "good.txt").write_text("Ada wrote it.")
+    format = formats()[".md"]
+    assert isinstance(format, TextFormat)
+    monkeypatch.setitem(formats(), ".md", replace(format, read=fail))
+    index = SqliteIndex(tmp_path / "i")
+    done = add(index, [folder], workers=1)
+    index.close()
+    assert done.added == 1
+    assert done.refused == ["bad.md: it is damaged (RecursionError); convert it."]
+
+
+SLOW = {
+    "a page of many paths": "0 0 m 9 9 l S " * 200_000,
+    "a deep form": "q " * 500_000,
+    "endless text": "BT /F1 1 Tf " + "(a) Tj " * 300_000 + "ET",
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_slow_document_is_given_up(kind: str) -> None:
+    pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
+    began = time.monotonic()
+    document, sentence = read_or_refused("x.pdf", pdf([[]], SLOW[kind]), seconds=5)
+    assert document is not None or sentence.startswith("x.pdf: ")
+    assert time.monotonic() - began < 30
+    assert read_document("x.pdf", pdf([["Ada wrote it."]])).original.startswith("Ada wrote it.")
+
+
+def test_a_parser_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is outside of it: the child sleeps, and does not even hear that it should end."""
+    monkeypatch.setattr(
+        sandboxes,
+        "_PROGRAM",
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)",
+    )
+    box = Sandbox()
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"x.pdf: takes more than 0.2 s to read; convert it."):
+        box.parse("x.pdf", b"%PDF-1.4", seconds=0.2)
+    assert time.monotonic() - began < 20
+    box.close()
+
+
+def test_a_parser_that_ends_or_wants_too_much_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Sandbox()
+    monkeypatch.setattr(sandboxes, "_PROGRAM", "import os; os._exit(3)")
+    with pytest.raises(UserError, match="ends the program that reads it"):
+        box.parse("x.docx", b"PK")
+    monkeypatch.undo()
+    monkeypatch.setattr(sandboxes, "_MEMORY", 300 << 20)
+    with pytest.raises(UserError, match=r"x\.txt: (needs too much memory|ends the program)"):
+        box.parse("x.txt", b"many words " * 4_000_000)
+    assert box.parse("x.docx", docx([("Normal", "Ada.")])).original == "Ada.\n"
+    box.close()
+
+
+def test_the_child_ends_with_its_parent() -> None:
+    box = Sandbox()
+    box.parse("x.docx", docx([("Normal", "Ada.")]))
+    process = box._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()  # as when the parent is killed
+    assert process.wait(20) == 0
+    box.close()
+
+
+UNITS: list[tuple[str, str]] = [
+    ("x.html", "<div>"), ("x.html", "<a href='"), ("x.html", '<a ="<a >"'), ("x.html", "<!--"), ("x.html", "<script>"),
+    ("x.html", "&amp"), ("x.html", "<a"), ("x.html", "</script"), ("x.html", "<table><tr><td rowspan=9>a"),
+    ("x.html", "<tr><td colspan=99>a"), ("x.html", "<h1>a"), ("x.md", "["), ("x.md", "[a]("), ("x.md", "<!--"),
+    ("x.md", "**_`"), ("x.md", "> "), ("x.md", "|-"), ("x.md", "\n```"), ("x.md", "_"), ("x.md", "*"), ("x.md", " "),
+    ("x.md", "\t|"), ("x.md", "\n# a"), ("x.md", "\n|a|b|\n|-|-|"), ("x.md", "[a]: "), ("x.txt", "\n \n"),
+    ("x.txt", "a."), ("x.txt", "a. "), ("x.txt", "\n>"), ("x.txt", "\n1:00 a"), ("x.txt", "\nLS(1) "),
+    ("x.csv", "a,"), ("x.csv", '"'), ("x.csv", '""a,'), ("x.csv", '"a,'), ("x.csv", "\na,b"),
+    ("x.rtf", "{"), ("x.rtf", "\\par "), ("x.rtf", "\\u65"), ("x.rtf", "\\intbl a\\cell\\row"),
+    ("x.docx", "<w:p><w:t>a</w:t></w:p>"), ("x.docx", "<w:tr><w:tc><w:t>a</w:t></w:tc></w:tr>"),
+    ("x.odt", "<text:p>a</text:p>"), ("x.odt", "<table:table-row><table:table-cell/></table:table-row>"),
+    ("x.xlsx", '<row><c t="str"><v>a</v></c></row>'), ("x.xlsx", '<c r="ZZ1" t="str"><v>a</v></c>'),
+    ("x.epub", "<p>a"), ("x.eml", "a\n\n"), ("x.eml", ">"), ("x.eml", "\nFrom "), ("x.pdf", "(a) Tj T* "),
+]  # fmt: skip
+
+
+def of(name: str, text: str) -> bytes:
+    """A document of this format that is full of a text."""
+    match name:
+        case "x.rtf":
+            return b"{\\rtf1 end " + text.encode() + b" end}"
+        case "x.docx":
+            return docx([], f'<w:document xmlns:w="{WORD}"><w:p><w:t>end</w:t></w:p>{text}</w:document>')
+        case "x.odt":
+            spaces = f'xmlns:text="{OPEN_TEXT}" xmlns:table="{OPEN_TABLE}"'
+            xml = f"<document {spaces}><text:p>end</text:p>{text}</document>"
+            return zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": xml})
+        case "x.xlsx":
+            sheet = f'<worksheet xmlns="{SHEET}"><row><c t="str"><v>end</v></c></row>{text}</worksheet>'
+            return xlsx([["end"]], sheet=sheet)
+        case "x.epub":
+            return epub([f"end {text} end"])
+        case "x.eml":
+            return b"From: Ada\n\nend " + text.encode() + b" end"
+        case "x.pdf":
+            return pdf([[]], f"BT /F1 12 Tf 14 TL 50 750 Td (end) Tj {text} ET")
+        case _:
+            return f"end {text} end".encode()
+
+
+@pytest.mark.parametrize(("name", "unit"), UNITS)
+def test_time_is_linear_in_the_length(name: str, unit: str) -> None:
+    """Deep, open, endless: four times as much may take no sixteen times as long."""
+    if name == "x.pdf":
+        pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
+
+    def seconds(count: int) -> float:
+        content = of(name, unit * count)
+        took = []
+        for _ in range(3):
+            began = time.process_time()
+            assert list(split(parse(name, content).paragraphs))
+            took.append(time.process_time() - began)
+            if took[-1] > 5:
+                break
+        return min(took)
+
+    assert seconds(8_000) < 10 * max(0.01, seconds(2_000))
+
+
+TINY = [
+    ("x.txt", "a\n\n"), ("x.txt", "a\n \n"), ("x.txt", "1:00 a\n"), ("x.md", "a\n\n"), ("x.md", "# a\n"),
+    ("x.md", "|a|\n"), ("x.html", "<p>a"), ("x.html", "<tr><td>a"), ("x.csv", "a,b\n"), ("x.rtf", "a\\par "),
+    ("x.docx", "<w:p><w:t>a</w:t></w:p>"), ("x.odt", "<text:p>a</text:p>"), ("x.epub", "<p>a"), ("x.eml", "a\n\n"),
+    ("x.xlsx", '<row><c t="str"><v>a</v></c></row>'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "unit"), TINY)
+def test_memory_is_linear_in_the_length(name: str, unit: str) -> None:
+    """A document of tiny paragraphs is small, too."""
+
+    def peak(count: int) -> int:
+        content = of(name, unit * count)
+        tracemalloc.start()
+        try:
+            kept = list(split(parse(name, content).paragraphs))
+            assert kept
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    small = peak(3_000)
+    large = peak(6_000)
+    assert large < 2.5 * small
+    most = 600 if name in ("x.csv", "x.xlsx") or "1:00" in unit else 150  # a cell has a name with a place of its own
+    assert large < most * 6_000  # bytes per paragraph; one took 550 in a list of objects
+
+
+@pytest.fixture(autouse=True)
+def no_child_of_a_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Each test has a child of its own, which ends with it."""
+    yield sandboxes.sandbox.close
+    sandboxes.sandbox.close()
