@@ -198,8 +198,12 @@ def _is_row_like(first: _Line, line: _Line) -> bool:
 
 
 def _cells(line: _Line) -> list[tuple[int, int]]:
-    begins = [line.begin, *(after for _, after in line.gaps)]
-    ends = [*(before for before, _ in line.gaps), line.end]
+    begins = [line.begin]
+    ends = []
+    for before, after in line.gaps:
+        ends.append(before)
+        begins.append(after)
+    ends.append(line.end)
     return list(zip(begins, ends, strict=True))
 
 
