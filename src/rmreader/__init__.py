@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmreader.reading.answers import Answer, Answers
     from rmreader.reading.ensemble import Ensemble
     from rmreader.reading.explanation import Explanation
+    from rmreader.reading.highlight import highlight
     from rmreader.reading.reader import Reader
     from rmreader.scoring.squad import Score
     from rmreader.training.trainer import TrainResult
@@ -38,6 +39,7 @@ __all__ = [
     "UserError",
     "__version__",
     "evaluate",
+    "highlight",
     "pipeline",
     "train",
 ]
@@ -49,6 +51,7 @@ _HOMES = {
     "Explanation": "reading.explanation",
     "Reader": "reading.reader",
     "Shelf": "documents.shelf",
+    "highlight": "reading.highlight",
     "pipeline": "integrations.pipeline",
 }
 

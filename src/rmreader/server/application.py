@@ -26,6 +26,7 @@ from rmreader.server.middleware import (
     comma_list,
 )
 from rmreader.server.responses import Refused, Response, refuse
+from rmreader.server.retrieval import RetrievalCalls
 from rmreader.server.settings import Settings, settings_from_environment
 from rmreader.server.static import page_routes
 
@@ -52,6 +53,7 @@ def create_app(
     calls = Calls(settings, batcher, Documents(shelf, batcher))
     operations = [
         *calls.operations(),
+        *RetrievalCalls(calls).operations(),
         McpEndpoint(calls).operation(),
         *States(batcher, metrics).operations(),
     ]
@@ -69,11 +71,12 @@ def create_app(
             yield
 
     paths = [route.path for route in routes]
+    calls_with_key = [operation.path for operation in operations if 401 in operation.errors]
     middleware = [
         Middleware(RequestMiddleware, batcher=batcher, metrics=metrics, paths=paths),
         Middleware(HostMiddleware, settings=settings),
         *cors_middleware(settings),
-        Middleware(KeyMiddleware, api_key=settings.api_key),
+        Middleware(KeyMiddleware, api_key=settings.api_key, paths=calls_with_key),
     ]
     handlers: Mapping[Any, Any] = {Refused: refused_response, HTTPException: routing_response}
     app = Starlette(

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from rmreader.core.errors import UserError
 from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
+from rmreader.documents.index import Passage
 from rmreader.documents.places import BETWEEN
 from rmreader.documents.shelf import READ, Shelf
 from rmreader.server import schemas
@@ -60,6 +61,10 @@ class Documents:
         candidates = Candidates.of(passages, can_tell)
         read = await self._batcher.ask([(question, text, top, True) for text in candidates.texts])
         return candidates.rank(read, top, min_confidence, always)
+
+    async def search(self, question: str, count: int) -> list[Passage]:
+        """The passages that fit a question best."""
+        return await self._look(self.shelf.search, question, count)
 
     async def place(self, ask: schemas.AskPlace) -> Response:
         """The text of a document around one of its passages, which is ``text[start:end]``."""

@@ -81,7 +81,7 @@ class Calls:
 
     def operations(self) -> list[Operation]:
         """List the calls, with the schemas they take and give."""
-        call = self._operation
+        call = self.operation
         return [
             call("/v1/answer", "Answer one question", self.answer, Ask, Answered),
             call("/v1/answers", "Answer several questions", self.answers, AskMany, AnsweredMany),
@@ -92,7 +92,7 @@ class Calls:
             call("/v1/place", "Show a document around a passage", self.place, AskPlace, Place, 404),
         ]
 
-    def _operation(
+    def operation(
         self,
         path: str,
         summary: str,
@@ -101,6 +101,7 @@ class Calls:
         response: type[BaseModel],
         *more_errors: int,
     ) -> Operation:
+        """Describe one call, and make its endpoint."""
         endpoint = json_endpoint(request, answer, self.settings, self.batcher)
         errors = (*CALL_ERRORS, *more_errors)
         return Operation("POST", path, summary, endpoint, request, response, errors)

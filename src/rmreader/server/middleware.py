@@ -186,11 +186,12 @@ class HostMiddleware:
 
 
 class KeyMiddleware:
-    """Asks calls under /v1 and /mcp for the API key, where the server has one."""
+    """Asks for the API key, where the server has one: at ``paths``, and anywhere under /v1."""
 
-    def __init__(self, app: ASGIApp, api_key: str) -> None:
+    def __init__(self, app: ASGIApp, api_key: str, paths: Iterable[str]) -> None:
         self.app = app
         self.api_key = api_key.encode()
+        self.paths = set(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that has the key, or needs none."""
@@ -206,7 +207,8 @@ class KeyMiddleware:
 
     def _may_pass(self, scope: Scope) -> bool:
         path = route_path(scope)
-        if not self.api_key or not (path.startswith("/v1/") or path == "/mcp"):
+        needs_key = path in self.paths or path.startswith("/v1/")
+        if not self.api_key or not needs_key:
             return True
         headers = Headers(scope=scope)
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -19,6 +19,8 @@ from rmreader.server.settings import Settings
 # A body over the limit is read and thrown away up to this many times the limit, so that its sender
 # gets to hear why. Beyond that the connection is closed.
 DISCARD = 8
+# Fields that hold something to read for each of their items.
+LISTS = ("items", "texts", "documents")
 
 Body = TypeVar("Body", bound=RequestBody)
 Result = TypeVar("Result")
@@ -133,10 +135,11 @@ def parse(shape: type[Body], body: bytes, max_items: int) -> Body:
     except ValueError as error:
         raise invalid(f"The body is not valid JSON in UTF-8: {str(error)[:80]}.") from None
     # Checked before the items are: each of them may have errors of its own.
-    items = tree.get("items") if isinstance(tree, dict) else None
-    if isinstance(items, list) and len(items) > max_items:
-        message = f"The list holds {len(items):,} items; the most is {max_items:,}."
-        raise Refused(413, "too_large", message)
+    for name in LISTS:
+        items = tree.get(name) if isinstance(tree, dict) else None
+        if isinstance(items, list) and len(items) > max_items:
+            message = f"The list holds {len(items):,} {name}; the most is {max_items:,}."
+            raise Refused(413, "too_large", message)
     try:
         return shape.model_validate(tree)
     except ValidationError as error:

@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 Text = Annotated[StrictStr, Field(min_length=1)]
 Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]
@@ -122,6 +130,64 @@ class AskPlace(RequestBody):
     ]
 
 
+class AskSearch(RequestBody):
+    """Words to look for in the documents that the server has an index of."""
+
+    model_config = example(question=QUESTION)
+
+    question: Text
+    top: Annotated[StrictInt, Field(ge=1, le=100, description="How many passages.")] = 10
+
+
+class AskHighlight(RequestBody):
+    """A question, and texts whose words that answer it are wanted."""
+
+    model_config = example(question=QUESTION, texts=[PASSAGE, "It rained."])
+
+    question: Text
+    texts: Annotated[list[StrictStr], Field(min_length=1)]
+    top: Top = 1
+    min_confidence: Confidence = 0.0
+    always: Always = False
+
+
+class RerankDocument(BaseModel):
+    """A text with other fields beside it, as some clients send them."""
+
+    text: StrictStr
+
+
+class AskRerank(RequestBody):
+    """Texts to put in order, as Cohere's clients (documents) and TEI's (texts) send them."""
+
+    # These clients send more than is of use here, such as the name of a model.
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={"examples": [{"query": QUESTION, "documents": [PASSAGE]}]},
+    )
+
+    query: Text
+    documents: list[StrictStr | RerankDocument] = absent_or("The texts; or texts.")
+    texts: list[StrictStr] = absent_or("The texts; or documents.")
+    top_n: Annotated[StrictInt, Field(ge=1)] = absent_or("How many to give; all by default.")
+    return_documents: bool = False
+    return_text: bool = False
+
+    @model_validator(mode="after")
+    def _has_texts(self) -> "AskRerank":
+        if not self.documents and not self.texts:
+            raise ValueError("documents or texts must be a list that is not empty")
+        return self
+
+    def plain_texts(self) -> list[str]:
+        """Return the texts, whichever way they came."""
+        if self.texts:
+            return self.texts
+        return [
+            document if isinstance(document, str) else document.text for document in self.documents
+        ]
+
+
 # Responses
 
 
@@ -224,6 +290,75 @@ class AnsweredShelf(BaseModel):
         "The best guess, where no answer is given; "
         "absent where one is, and where the reader cannot tell."
     )
+
+
+class PassageOut(BaseModel):
+    """A passage of a document: characters start to end of the document's original."""
+
+    id: str = Field(description="For /v1/place.")
+    text: str
+    score: float = Field(description="Of the search: more is better, for one question.")
+    document: str
+    page: int | None
+    heading: str
+    start: int
+    end: int
+    offsets: str
+
+
+class Searched(BaseModel):
+    """The passages that fit best, best first."""
+
+    passages: list[PassageOut]
+
+
+class HighlightOut(BaseModel):
+    """One text: the chance that it answers, and the words that do."""
+
+    index: int
+    relevance: Share
+    answers: list[AnswerOut]
+    no_answer: Share = absent_or("The chance that this text holds no answer.")
+    guess: AnswerOut = absent_or("The best guess, where no answer is given.")
+
+
+class Highlighted(BaseModel):
+    """One result for each text, in order."""
+
+    items: list[HighlightOut]
+    no_answer: Share = absent_or("The chance that none of the texts answers.")
+
+
+class RankedDocument(BaseModel):
+    """A text and how relevant it is, as Cohere's clients read it."""
+
+    index: int
+    relevance_score: Share
+    document: RerankDocument = absent_or("With return_documents.")
+
+
+class Ranked(BaseModel):
+    """The texts, most relevant first."""
+
+    id: str
+    results: list[RankedDocument]
+    no_answer: Share = absent_or("The chance that none of the texts answers.")
+
+
+class RankedText(BaseModel):
+    """A text and how relevant it is, as TEI's clients read it."""
+
+    index: int
+    score: Share
+    text: str = absent_or("With return_text.")
+
+
+class RankedTexts(RootModel[list[RankedText]]):
+    """The texts, most relevant first."""
+
+
+class Reranked(RootModel[Ranked | RankedTexts]):
+    """An object for ``documents``, a list for ``texts``."""
 
 
 class Place(BaseModel):
