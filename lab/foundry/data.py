@@ -119,6 +119,7 @@ class Share:
 SHARES = (
     Share("squad.json.gz", near=0.2, far=0.06, cut=0.3, hurried=0.2, seed=11),
     Share("everyday.json.gz", near=0.0, far=0.03, cut=0.0, hurried=0.25, seed=12),
+    Share("made-texts.json.gz", near=0.0, far=0.05, cut=0.0, hurried=0.25, seed=14),
     Share("people.json.gz", near=0.15, far=0.1, cut=0.1, hurried=0.2, seed=13),
 )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lab.foundry import data
 from lab.foundry.encoders import deepen
+from lab.foundry.made_texts import TEXTS, write_made_texts
 from rmreader.core.errors import UserError
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -88,6 +89,9 @@ def questions(foundry: Foundry) -> None:
         "held-everyday.json.gz", lambda: data.everyday_texts(REPOSITORY, work, foundry.share)
     )
     foundry.make("people.json.gz", lambda: data.people(foundry.data, work, foundry.share))
+    count = max(1, round(foundry.share * TEXTS))
+    made = foundry.path("made-texts.json.gz")
+    foundry.make(made.name, lambda: write_made_texts(made, count=count))
     foundry.make("learn.json.gz", lambda: data.learn(work, data.SHARES, "learn.json.gz"))
 
 

@@ -18,6 +18,7 @@ from support.encoders import build_bert, build_mpnet
 
 from lab.foundry.data import PEOPLE, SENTENCES
 from lab.foundry.encoders import deepen, pack, unpack
+from lab.foundry.made_texts import made_texts
 from lab.foundry.words import KNOWN, let_truth_win, mean_of
 from rmreader.data.encode import encode_file
 from rmreader.model.transformer import load_transformer
@@ -174,3 +175,31 @@ def test_teachers_are_averaged_as_chances(sources: Path) -> None:
     mean = mean_of([first, second])
     np.testing.assert_allclose(np.exp(mean["start"]), [0.7, 0.3], rtol=1e-5)
     assert mean["no_answer"][0] == pytest.approx(0, abs=1e-6)
+
+
+def test_made_texts_ask_each_question_with_and_without_its_answer() -> None:
+    with_answer: dict[str, str] = {}
+    without: dict[str, str] = {}
+    for article in made_texts(seed=5, count=300):
+        for paragraph_ in article.paragraphs:
+            for question in paragraph_.questions:
+                name = question.id.removesuffix("-other")
+                (without if question.impossible else with_answer)[name] = question.text
+                for answer in question.answers:
+                    end = answer.start + len(answer.text)
+                    assert paragraph_.context[answer.start : end] == answer.text
+    assert len(with_answer) > 500
+    assert with_answer == without
+    assert all(KNOWN.search(name) for name in with_answer)
+
+
+def test_a_value_that_was_taken_out_is_not_in_its_row_any_more() -> None:
+    for article in made_texts(seed=6, count=60):
+        contexts = [(p.context, q) for p in article.paragraphs for q in p.questions]
+        answers = {q.id: (context, q.answers[0]) for context, q in contexts if q.answers}
+        for context, question in contexts:
+            if question.impossible:
+                whole, answer = answers[question.id.removesuffix("-other")]
+                begin = whole.rfind("\n", 0, answer.start) + 1
+                row = whole[begin:].partition("\n")[0]
+                assert row not in context.split("\n")
