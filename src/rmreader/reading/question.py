@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError
 from rmreader.reading.answers import Answer, Answers
 from rmreader.reading.decision import Decision
+from rmreader.reading.edges import whole
 from rmreader.reading.engine.engines import EncoderInput, Engine, Logits
 from rmreader.reading.portions import Portion, portions, room
 from rmreader.reading.rows import QuestionRow
@@ -224,6 +225,7 @@ class PendingQuestion:
         passage = self.row.passage
         start = int(self.passage_tokens.starts[self.places[first]])
         end = int(self.passage_tokens.ends[self.places[last]])
+        start, end = whole(passage, start, end)
         sentence_start, sentence_end = sentence_around(passage, start, end)
         return Answer(
             text=passage[start:end],

@@ -1,0 +1,139 @@
+"""Whole answers: whatever span of tokens a reader chooses, its edges are where something whole begins and ends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rmreader.reading.edges import whole
+from rmreader.reading.reader import Reader
+from rmreader.text.tokens import tokenize
+
+NAME = st.from_regex(r"[a-z][a-z0-9]{0,7}", fullmatch=True)
+UPPER = st.from_regex(r"[A-Z]{1,4}", fullmatch=True)
+DIGITS = st.from_regex(r"[1-9][0-9]{0,4}", fullmatch=True)
+DOMAIN = st.builds("{}.{}".format, NAME, st.sampled_from(["com", "org", "co.uk", "io", "example.net"]))
+ENDING = st.sampled_from(["txt", "pdf", "tar.gz", "py", "toml", "docx", "so", "md"])
+MONTH = st.integers(1, 12)
+
+KINDS = {
+    "mail addresses": st.builds("{}.{}@{}".format, NAME, NAME, DOMAIN),
+    "addresses": st.builds(
+        "{}://{}/{}/{}?{}={}".format, st.sampled_from(["https", "http", "ftp"]), DOMAIN, NAME, NAME, NAME, DIGITS
+    ),
+    "hosts": st.builds("{}.{}".format, NAME, DOMAIN) | st.builds("{}/{}".format, DOMAIN, NAME),
+    "paths": st.builds("/{}/{}/{}.{}".format, NAME, NAME, NAME, ENDING)
+    | st.builds("./{}/{}".format, NAME, NAME)
+    | st.builds("~/.{}/{}.{}".format, NAME, NAME, ENDING)
+    | st.builds("{}/{}_{}.{}".format, NAME, NAME, NAME, ENDING)
+    | st.builds("C:\\{}\\{}.{}".format, NAME, NAME, ENDING),
+    "file names": st.builds("{}.{}".format, NAME, ENDING) | st.builds("{}-{}.{}".format, NAME, NAME, ENDING),
+    "versions": st.builds("{}{}.{}.{}".format, st.sampled_from(["", "v"]), DIGITS, DIGITS, DIGITS)
+    | st.builds("{}.{}.{}-rc{}".format, DIGITS, DIGITS, DIGITS, DIGITS),
+    "identifiers": st.builds("{}{}".format, st.sampled_from(["u", "i", "float", "sha"]), DIGITS)
+    | st.builds("{}_{}{}".format, NAME, NAME, DIGITS)
+    | st.builds("__{}__".format, NAME)
+    | st.builds("{}.{}.{}".format, NAME, NAME, st.sampled_from(["List", "Reader", "run"]))
+    | st.builds("{}::{}".format, NAME, NAME)
+    | st.builds("{}-{}".format, UPPER, DIGITS)
+    | st.builds("--{}-{}".format, NAME, NAME),
+    "numbers": st.builds("{}.{}".format, DIGITS, DIGITS)
+    | st.builds("{}{:,}".format, st.sampled_from(["", "$", "€", "-", "+"]), st.integers(0, 10**9))
+    | st.builds("{}{}".format, DIGITS, st.sampled_from(["km", "%", "€", "°C", "kWh", "m²", "km/h", "th", "s"]))
+    | st.builds("{}{}.{}{}".format, st.sampled_from(["-", "+", "±"]), DIGITS, DIGITS, st.sampled_from(["V", "%", ""])),
+    "dates and times": st.builds("{}-{:02}-{:02}".format, st.integers(1900, 2100), MONTH, MONTH)
+    | st.builds("{:02}:{:02}".format, MONTH, st.integers(0, 59))
+    | st.builds("{}/{}/{}".format, MONTH, MONTH, st.integers(1900, 2100)),
+    "telephone numbers": st.builds("{}-{}-{}".format, *[st.from_regex(r"[0-9]{3,4}", fullmatch=True)] * 3),
+}
+BEFORE = st.sampled_from(["It is ", "See (", "We had “", "> It was ", "", "Is it\n", "with: "])
+AFTER = st.sampled_from([" now.", ".", ", and more", ") here", "”.", "\nNext", "!", ";", "'s own"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_no_answer_begins_or_ends_inside_a_run(kind: str, data: st.DataObject) -> None:
+    run = data.draw(KINDS[kind])
+    before = data.draw(BEFORE)
+    text = before + run + data.draw(AFTER)
+    tokens = tokenize(text)
+    first = data.draw(st.integers(0, len(tokens) - 1))
+    last = data.draw(st.integers(first, len(tokens) - 1))
+    start, end = whole(text, int(tokens.starts[first]), int(tokens.ends[last]))
+    low, high = len(before), len(before) + len(run)
+    assert not low < start < high, (text, text[start:end])
+    assert not low < end < high, (text, text[start:end])
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "answer"),
+    [
+        ("Its type is u64 there.", "64", "u64"),
+        ("Call it in /etc/rmreader/base.yaml.", "etc", "/etc/rmreader/base.yaml"),
+        ("Write to ada.l@example.com, please.", "com", "ada.l@example.com"),
+        ("Look at https://example.com/a?b=1.", "https", "https://example.com/a?b=1"),
+        ("It is not refundable.", "refundable", "not refundable"),
+        ("It isn't safe.", "safe", "isn't safe"),
+        ("It is not the box but the bag.", "the box", "the box"),
+        ("at no more than 5 kg", "more than 5 kg", "no more than 5 kg"),
+        ("a non-refundable fare", "refundable", "non-refundable"),
+        ("She wrote “The Raven” then.", "“The Raven", "“The Raven”"),
+        ("Ada (born 1815) wrote.", "Ada (born 1815", "Ada (born 1815)"),
+        ("(see the report of May)", "(see", "see"),
+        ("> At noon", "> At noon", "At noon"),
+        (">> At noon", ">> At noon", "At noon"),
+        ("[10:31] Ada: at the station", "[10:31] Ada: at the station", "at the station"),
+        ("10:31 Ada: at the station", "10:31", "10:31"),
+        ("in London, then", "London,", "London"),
+        ("in the U.S. then", "U.S.", "U.S."),
+        ("Smith's house", "Smith", "Smith"),
+        ("from 1939-1945 on", "1939", "1939"),
+        ("English-speaking people", "English", "English"),
+        ("by the river.The end", "river", "river"),
+        ("O'Brien said so", "Brien", "O'Brien"),
+        ("written in C++ or C#", "C", "C++"),
+        ("共有3个人", "3", "3"),
+    ],
+)
+def test_examples(text: str, span: str, answer: str) -> None:
+    at = text.index(span)
+    start, end = whole(text, at, at + len(span))
+    assert text[start:end] == answer
+
+
+@given(st.text(st.sampled_from("aB1. ,'\"()-/@:_>n\n€"), min_size=1, max_size=40), st.data())
+@settings(max_examples=1000, deadline=None)
+@example("a b", None)
+def test_any_text_survives_and_a_second_time_changes_nothing(text: str, data: st.DataObject | None) -> None:
+    tokens = tokenize(text)
+    if not len(tokens):
+        return
+    first = data.draw(st.integers(0, len(tokens) - 1)) if data else 0
+    last = data.draw(st.integers(first, len(tokens) - 1)) if data else 0
+    start, end = whole(text, int(tokens.starts[first]), int(tokens.ends[last]))
+    assert 0 <= start < end <= len(text)
+    assert not text[start].isspace()
+    assert not text[end - 1].isspace()
+
+
+@pytest.mark.parametrize("piece", ["a", "a-", "a.", "/", "1,", "a@", "\\", "-", "a_", "'a", ":", "+1"])
+def test_a_long_run_takes_no_time(piece: str) -> None:
+    text = piece * 50_000
+    begin = time.perf_counter()
+    for at in (0, 20_000, len(text) - 2):
+        whole(text, at, at + 1)
+    assert time.perf_counter() - begin < 2
+
+
+def test_a_reader_gives_whole_answers() -> None:
+    passage = "The counter is stored as a u64 in /var/lib/meter/state.db, and Ada reads it by hand."
+    for answer in Reader.load("small").ask("Where is the counter stored?", passage, top=5, always=True):
+        assert passage[answer.start : answer.end] == answer.text
+        for thing in ("u64", "/var/lib/meter/state.db"):
+            at = passage.index(thing)
+            assert not at < answer.start < at + len(thing)
+            assert not at < answer.end < at + len(thing)
