@@ -121,11 +121,11 @@ MISTAKES = [
     Mistake("scoring/calibration.py", "np.ceil(confidence * bins).astype(int) - 1", "np.floor(confidence * bins).astype(int)", CALIBRATION),
     # reading
     Mistake("reading/spans.py", "np.arange(1, shape[1] + 1)", "np.arange(shape[1])", READ_SPANS),
-    Mistake("reading/question.py", "with_words(spans, self._words) if top > 1 else spans", "spans", READER),
+    Mistake("reading/question.py", "spans if top == 1 else with_words(spans, self._words)", "spans", READER),
     Mistake("reading/spans.py", "np.flatnonzero(flat >= floor)", "np.flatnonzero(flat > floor)", READ_SPANS),
     Mistake("reading/portions.py", "shared = 2 * margin", "shared = margin", READ_WINDOWS),
     Mistake("reading/question.py", "weight = log_sum(start) + log_sum(end)", "weight = log_sum(start)", READER),
-    Mistake("reading/question.py", "confidence = min(confidence, ", "confidence = max(0.0, ", READER),
+    Mistake("reading/question.py", "confidence = min(confidence, ", "confidence = max(confidence, ", READER),
     Mistake("text/sentences.py", "if match.end() <= start:", "if match.end() < start:", SENTENCES),
     Mistake("predict/predict.py", "self.done[row.id] is not None:", "True:", PREDICT),
     Mistake("core/files/manifest.py", "if actual != checksum:", "if False:", FOLDER),

@@ -66,7 +66,7 @@ def test_no_answer_is_said(reader: Reader) -> None:
 def telling(make_reader: Any) -> Reader:
     """A network that can tell whether the passage says it, and a decision that it does not, whatever its logit."""
     reader = Reader.load(make_reader(no_answer=True))
-    reader.decision = Decision(threshold=-1.0)
+    reader.decision = Decision(shift=30.0, threshold=-1.0)
     return reader
 
 

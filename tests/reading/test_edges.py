@@ -105,6 +105,13 @@ def test_examples(text: str, span: str, answer: str) -> None:
     assert text[start:end] == answer
 
 
+def test_a_question_that_says_not_wants_the_answer_without_it() -> None:
+    text = "Children cannot vote."
+    at = text.index("vote")
+    assert whole(text, at, at + 4, "What may children do?") == (9, at + 4)
+    assert whole(text, at, at + 4, "What can children not do?") == (at, at + 4)
+
+
 @given(st.text(st.sampled_from("aB1. ,'\"()-/@:_>n\n€"), min_size=1, max_size=40), st.data())
 @settings(max_examples=1000, deadline=None)
 @example("a b", None)

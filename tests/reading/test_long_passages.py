@@ -41,7 +41,7 @@ def test_windowed_equals_unwindowed_whenever_it_fits(reader: Reader, windowed: R
 def test_long_passages_give_distinct_answers_best_first(windowed: Reader) -> None:
     text = " ".join(f"{PASSAGE} Paragraph {k}." for k in range(40))
     answers = windowed.ask(QUESTION, text, top=50)
-    assert len({(a.start, a.end) for a in answers}) == len(answers) == 50
+    assert len({a.text for a in answers}) == len(answers) > 5
     assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
     assert all(text[a.start : a.end] == a.text for a in answers)
     assert [a.confidence for a in answers] == sorted((a.confidence for a in answers), reverse=True)

@@ -121,14 +121,13 @@ def test_confidence_is_the_f1_to_expect_over_all_spans_at_the_temperature(reader
     every, words, longest = reader.ask(QUESTION, PASSAGE, top=10_000), tokenize(PASSAGE).words, reader.max_length
     (asked,) = reader.read([QuestionRow("", QUESTION, PASSAGE)])
     assert asked.spans is not None
-    expected, total, worded = 0.0, 0.0, 0
+    expected, total = 0.0, 0.0
     for i, row in enumerate(asked.spans):
         for j in range(i, min(i + longest, len(words))):
             p, span = math.exp(row[j - i] / 2.5), " ".join(words[i : j + 1])
             expected += p * f1(span, [word_by_word(answer)])
             total += p
-            worded += normalize(span) != ""
-    assert len(every) - worded == (normalize(word_by_word(answer)) == "")  # no others without a word
+    assert all(normalize(other.text) for other in every[1:])  # no others without a word
     assert answer.confidence == pytest.approx(expected / total)
     assert answer.score == pytest.approx(every[0].score)
 
@@ -234,8 +233,18 @@ def test_candidates_are_different_answers(reader: Reader, windowed: Reader) -> N
         for number, answer in enumerate(answers):
             assert all(answer.end <= other.start or other.end <= answer.start for other in answers[:number])
         assert answers[0] == one.ask(QUESTION, passage)[0]
-    # where there are not so many, other edges of the same fill up the list
-    assert {answer.text for answer in reader.ask("Who?", "Ada Lovelace", top=3)} == {"Ada", "Lovelace", "Ada Lovelace"}
+    # where there are not so many, the list is shorter
+    few = [answer.text for answer in reader.ask("Who?", "Ada Lovelace", top=3)]
+    assert sorted(few) in (["Ada", "Lovelace"], ["Ada Lovelace"])
+
+
+def test_no_text_comes_twice_and_no_empty_word_is_a_candidate(reader: Reader) -> None:
+    passage = "Denver won at home. The winner is Denver. At night, for Denver, they sang for it."
+    found = reader.ask("Which team won?", passage, top=20)
+    texts = [normalize(answer.text) for answer in found]
+    assert len(texts) > 2
+    assert len(set(texts)) == len(texts)
+    assert not {"at", "for", "is", "it"} & set(texts[1:])
 
 
 def test_answers_may_be_longer_than_the_recipe_says(folder: Path, reader: Reader) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -14,6 +15,13 @@ from rmreader.core.errors import printable
 
 if TYPE_CHECKING:
     from rmreader.reading.answers import Answer, RankedAnswers
+
+# How an answer is set on a terminal by its doubt: its text, and the mark in its sentence.
+STYLES = {
+    "sure": ("bold green", "black on green"),
+    "likely": ("green", "black on green"),
+    "perhaps": ("italic yellow", "black on yellow"),
+}
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -101,42 +109,70 @@ class PlacedAnswer(Protocol):
         """Plain data, ready for ``json.dumps``."""
 
 
+@dataclass(frozen=True)
+class AnswerLine:
+    """An answer as a person sees it, in parts of one line each."""
+
+    doubt: str
+    text: str
+    remark: str
+    """Its doubt, confidence and place."""
+    before: str
+    """The sentence before it, and after it."""
+    after: str
+
+    @classmethod
+    def of(cls, answers: RankedAnswers[Any], placed: PlacedAnswer, lead: str = "") -> AnswerLine:
+        """One of the answers; ``lead`` comes before a doubtful one."""
+        doubt = answers.doubt(placed)
+        before, after = placed.answer.around
+        remark = f"{placed.confidence:.0%}"
+        text = one_line(placed.text)
+        if doubt != "perhaps":
+            remark = f"{doubt}, {remark}"
+        place = f"  {one_line(placed.place)}" if placed.place else ""
+        lead = lead or ("perhaps: " if doubt == "perhaps" else "")
+        return cls(doubt, lead + text, f"({remark}){place}", one_line(before), one_line(after))
+
+    @property
+    def marked(self) -> str:
+        """The words to mark in the sentence."""
+        return self.text.removeprefix("or perhaps: ").removeprefix("perhaps: ")
+
+
 def show_answers(question: str, answers: RankedAnswers[Any]) -> None:
     """A question with its answers, each marked in its sentence; where there are none, why."""
+    lines = [AnswerLine.of(answers, placed) for placed in answers]
+    if answers and answers.runner_up is not None:
+        lines.append(AnswerLine.of(answers, answers.runner_up, "or perhaps: "))
     if on_terminal():
-        _print_coloured(question, answers)
+        _print_coloured(question, lines, answers.refusal())
     else:
-        _print_plain(question, answers)
+        _print_plain(question, lines, answers.refusal())
 
 
-def _print_plain(question: str, answers: RankedAnswers[PlacedAnswer]) -> None:
+def _print_plain(question: str, lines: Sequence[AnswerLine], refusal: str) -> None:
     typer.echo(printable(question))
-    for placed in answers:
-        text = one_line(placed.text)
-        before, after = map(one_line, placed.answer.around)
-        place = f"  {one_line(placed.place)}" if placed.place else ""
-        typer.echo(f"  {text}  ({placed.confidence:.0%}){place}   {before}[{text}]{after}")
-    if not answers:
-        typer.echo(f"  {answers.refusal()}")
+    for line in lines:
+        sentence = f"{line.before}[{line.marked}]{line.after}"
+        typer.echo(f"  {line.text}  {line.remark}   {sentence}")
+    if not lines:
+        typer.echo(f"  {refusal}")
 
 
-def _print_coloured(question: str, answers: RankedAnswers[PlacedAnswer]) -> None:
+def _print_coloured(question: str, lines: Sequence[AnswerLine], refusal: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     console.print(Text(printable(question), style="bold"))
-    for placed in answers:
-        text = one_line(placed.text)
-        before, after = map(one_line, placed.answer.around)
-        place = f"  {one_line(placed.place)}" if placed.place else ""
-        sure = f"  {placed.confidence:.0%}{place}"
-        console.print(Text.assemble("  ", (text, "bold green"), (sure, "dim")))
-        console.print(
-            Text.assemble("  ", (before, "dim"), (text, "black on green"), (after, "dim"))
-        )
-    if not answers:
-        console.print(Text(f"  {answers.refusal()}", style="yellow"))
+    for line in lines:
+        style, mark = STYLES[line.doubt]
+        console.print(Text.assemble("  ", (line.text, style), (f"  {line.remark}", "dim")))
+        marked = (line.marked, mark)
+        console.print(Text.assemble("  ", (line.before, "dim"), marked, (line.after, "dim")))
+    if not lines:
+        console.print(Text(f"  {refusal}", style="yellow"))
 
 
 def show(value: object) -> None:

@@ -65,6 +65,7 @@ def locate_answers(passages: Passages, answers: Answers) -> LocatedAnswers:
         no_answer=answers.no_answer,
         guess=None if answers.guess is None else locate(answers.guess),
         absent=answers.absent,
+        runner_up=None if answers.runner_up is None else locate(answers.runner_up),
     )
 
 

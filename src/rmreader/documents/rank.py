@@ -53,7 +53,8 @@ def choose(
     if always or not absent:
         given = [one for one in ranked[:top] if one is ranked[0] or one.confidence >= _LEAST]
     guess = ranked[0] if ranked else None
-    return Citations(tuple(given), no_answer, guess, absent).at_least(min_confidence)
+    citations = Citations(tuple(given), no_answer, guess, absent).at_least(min_confidence)
+    return citations.with_runner_up(ranked) if top == 1 else citations
 
 
 def _key(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeVar, overload
 
 from rmreader.core.console import one_line
+from rmreader.reading.doubt import FIRM_REFUSAL, WORTH_SHOWING, Doubt, doubt_of
 from rmreader.reading.notebook import html_mark, html_text
 
 
@@ -77,6 +78,8 @@ class RankedAnswers(Sequence[A]):
     """The best answer, given or not; None where there was nothing to read."""
     absent: bool = False
     """Whether the reader decides that there is no answer; only ``always`` gives answers then."""
+    runner_up: A | None = None
+    """The second best answer, where the best is given alone and is less than likely."""
 
     where: ClassVar[str] = "this passage"
     nothing_read: ClassVar[str] = "no answer"
@@ -105,28 +108,61 @@ class RankedAnswers(Sequence[A]):
         """The same as ``no_answer``."""
         return self.no_answer
 
+    @property
+    def best(self) -> A | None:
+        """The first answer; None where none is given."""
+        return self.answers[0] if self.answers else None
+
+    def doubt(self, answer: A) -> Doubt:
+        """How far to believe one of these answers, or the guess: sure, likely or perhaps."""
+        return doubt_of(answer.confidence, self.no_answer)
+
+    @property
+    def perhaps(self) -> bool:
+        """Whether no answer is given, but the guess is the better bet: the refusal is half sure."""
+        if self.answers or self.guess is None or self.no_answer is None:
+            return False
+        return self.absent and self.no_answer < FIRM_REFUSAL
+
     def at_least(self, confidence: float) -> Self:
         """The answers that are at least this sure."""
         answers = tuple(answer for answer in self.answers if answer.confidence >= confidence)
         return dataclasses.replace(self, answers=answers)
 
+    def with_runner_up(self, candidates: Sequence[A]) -> Self:
+        """The same, with the second candidate where the first is less than likely."""
+        if len(candidates) < 2 or self.doubt(candidates[0]) != "perhaps":
+            return self
+        if candidates[1].confidence < WORTH_SHOWING:
+            return self
+        return dataclasses.replace(self, runner_up=candidates[1])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for ``json.dumps``: the same for the command line, HTTP, MCP and files.
 
-        ``no_answer`` is there where the reader can tell, ``guess`` where no answer is given.
+        ``no_answer`` is there where the reader can tell, ``guess`` where no answer is given,
+        ``runner_up`` where the only answer given is less than likely. Each answer has its
+        ``doubt``.
         """
-        tree: dict[str, Any] = {"answers": [answer.to_dict() for answer in self.answers]}
+        tree: dict[str, Any] = {"answers": [self._spell(answer) for answer in self.answers]}
         if self.no_answer is not None:
             tree["no_answer"] = self.no_answer
         if not self.answers and self.guess is not None:
-            tree["guess"] = self.guess.to_dict()
+            tree["guess"] = self._spell(self.guess)
+        if self.answers and self.runner_up is not None:
+            tree["runner_up"] = self._spell(self.runner_up)
         return tree
+
+    def _spell(self, answer: A) -> dict[str, Any]:
+        return answer.to_dict() | {"doubt": self.doubt(answer)}
 
     def refusal(self) -> str:
         """Why no answer is given, for a person: how sure that is, and the best guess."""
         if self.guess is None:
             return self.nothing_read
         guess = self.describe_guess(self.guess)
+        if self.perhaps:
+            return f"perhaps: {guess}  ({self.no_answer:.0%} that it is not in {self.where})"
         if self.absent and self.no_answer is not None:
             return f"not in {self.where}  ({self.no_answer:.0%} sure; the best guess: {guess})"
         sure = f"{self.guess.confidence:.0%} sure"
@@ -144,10 +180,12 @@ class Answers(RankedAnswers[Answer]):
     def from_dict(cls, tree: Mapping[str, Any]) -> Answers:
         """The answers that ``to_dict`` spelled."""
         guess = tree.get("guess")
+        runner_up = tree.get("runner_up")
         return cls(
             answers=tuple(_answer_from(answer) for answer in tree["answers"]),
             no_answer=tree.get("no_answer"),
             guess=None if guess is None else _answer_from(guess),
+            runner_up=None if runner_up is None else _answer_from(runner_up),
         )
 
     def select(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
@@ -156,28 +194,41 @@ class Answers(RankedAnswers[Answer]):
         These answers take it for granted that there is one. Unless ``always`` is set, the chance
         that there is none lowers each confidence.
         """
-        answers = self.answers[:top]
+        answers = self.answers
+        if self.runner_up is not None:
+            answers = (*answers, self.runner_up)
         if self.no_answer is not None and not always:
             some = 1 - self.no_answer
             answers = tuple(
                 dataclasses.replace(answer, confidence=answer.confidence * some)
                 for answer in answers
             )
-        given = answers if always or not self.absent else ()
+        given = answers[:top] if always or not self.absent else ()
         guess = answers[0] if answers else None
-        selected = Answers(given, self.no_answer, guess, self.absent)
-        return selected.at_least(min_confidence)
+        selected = Answers(given, self.no_answer, guess, self.absent).at_least(min_confidence)
+        return selected.with_runner_up(answers) if top == 1 else selected
 
     def _repr_html_(self) -> str:
         if not self.answers:
             return f"<p><em>{html_text(self.refusal())}</em></p>"
-        items = "".join(f"<li>{answer._repr_html_()}</li>" for answer in self.answers)
+        items = "".join(f"<li>{self._item_html(answer)}</li>" for answer in self.answers)
+        if self.runner_up is not None:
+            items += f"<li><em>or perhaps:</em> {self.runner_up._repr_html_()}</li>"
         return f"<ol>{items}</ol>"
+
+    def _item_html(self, answer: Answer) -> str:
+        """An answer with its word of doubt."""
+        word = self.doubt(answer)
+        prefix = "<em>perhaps:</em> " if word == "perhaps" else ""
+        suffix = "" if word == "perhaps" else f"<br><small>{word}</small>"
+        return f"{prefix}{answer._repr_html_()}{suffix}"
 
 
 def _answer_from(tree: Mapping[str, Any]) -> Answer:
     """An answer that ``to_dict`` spelled; older files lack the sentence's start."""
-    return Answer(**({"sentence_start": tree["start"]} | dict(tree)))
+    fields = {"sentence_start": tree["start"]} | dict(tree)
+    fields.pop("doubt", None)
+    return Answer(**fields)
 
 
 def text_of(answers: Sequence[Answer]) -> str:

@@ -56,6 +56,7 @@ _KINDS = {
 _RUN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS.values()))
 
 _NEGATIONS = {"not", "never", "cannot"}
+_HAS_NEGATION = re.compile(r"\b(?:not?|never|cannot|neither|nor|without)\b|n['’]t\b", re.IGNORECASE)
 # Before these, "not" is more often the sentence's than the answer's: "not the box but the bag".
 _NOT_NEGATED = re.compile(
     "the|an?|this|that|these|those|his|her|its|their|our|your|my|in|on|at|by|for|from|to|of|because"
@@ -76,11 +77,15 @@ _ABBREVIATION = re.compile(
 )
 
 
-def whole(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span ``text[start:end]`` with its edges where something whole begins and ends."""
+def whole(text: str, start: int, end: int, question: str = "") -> tuple[int, int]:
+    """The span ``text[start:end]`` with its edges where something whole begins and ends.
+
+    A question that says "not" itself ("What can it not do?") wants the answer without it.
+    """
     new_start, new_end = _trim(text, start, end)
     new_start, new_end = _widen(text, new_start, new_end)
-    new_start = _take_negation(text, new_start)
+    if not _HAS_NEGATION.search(question):
+        new_start = _take_negation(text, new_start)
     new_start, new_end = _close_pairs(text, new_start, new_end)
     new_start, new_end = _without_blanks(text, new_start, new_end)
     if any(character.isalnum() for character in text[new_start:new_end]):
@@ -162,6 +167,8 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
             match = mark.match(text, start, end)
             if match and match.end() < end:
                 start = match.end()
+    while end - start > 1 and text[start] in ".,;:!?)]}" and text[start + 1].isspace():
+        start += 1
     while end - start > 1 and _ends_sentence(text, start, end):
         end -= 1
     return _without_blanks(text, start, end)

@@ -3,6 +3,7 @@ once more."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError
 from rmreader.reading.answers import Answer, Answers
 from rmreader.reading.decision import Decision
+from rmreader.reading.doubt import doubt_of
 from rmreader.reading.edges import whole
 from rmreader.reading.engine.engines import EncoderInput, Engine, Logits
 from rmreader.reading.portions import Portion, portions, room
 from rmreader.reading.rows import QuestionRow
 from rmreader.reading.spans import (
+    Spans,
     best_spans,
     different_spans,
     f1_to_expect,
@@ -27,6 +30,7 @@ from rmreader.reading.spans import (
     span_scores,
     with_words,
 )
+from rmreader.scoring.squad import normalize
 from rmreader.text.sentences import sentence_around
 from rmreader.text.tokens import Tokens, tokenize
 
@@ -208,31 +212,64 @@ class PendingQuestion:
         if self.decision is not None and self.log_odds is not None:
             no_answer = self.decision.chance(self.log_odds)
             absent = no_answer > self.decision.threshold
-        answers = tuple(self._best_answers(self.spans, top))
-        return Answers(answers, no_answer, absent=absent).select(top, min_confidence, always)
+        answers = self._best_answers(self.spans, top)
+        runner_up = None
+        if top == 1 and _is_doubtful(answers, no_answer):
+            runner_up = next(iter(self._best_answers(self.spans, 2)[1:]), None)
+        found = Answers(answers, no_answer, absent=absent, runner_up=runner_up)
+        return found.select(top, min_confidence, always)
 
-    def _best_answers(self, spans: NDArray[np.float64], top: int) -> Iterator[Answer]:
-        """The best answers, were there any."""
-        shown = with_words(spans, self._words) if top > 1 else spans
-        starts, ends, scores = different_spans(shown, top)
-        confidence = 1.0
-        for start, end, score in zip(starts.tolist(), ends.tolist(), scores.tolist(), strict=True):
-            confidence = min(confidence, self._confidence_of(spans, start, end)(self.temperature))
-            yield self._answer(start, end, score - self._weight, confidence)
+    def _best_answers(self, spans: NDArray[np.float64], top: int) -> tuple[Answer, ...]:
+        """The best answers, were there any: no two overlap, and no two are the same text."""
+        shown = spans if top == 1 else with_words(spans, self._words)
+        count = top if top == 1 else 4 * top  # of which some are the same text
+        while True:
+            candidates = different_spans(shown, count)
+            answers = self._different_answers(candidates, top)
+            if len(answers) == top or len(candidates[0]) < count:
+                return tuple(answers)
+            count *= 4
 
-    def _answer(self, first: int, last: int, score: float, confidence: float) -> Answer:
-        """The answer from one token that was read to another."""
+    def _different_answers(self, candidates: Spans, top: int) -> list[Answer]:
+        """The first of these spans that are different answers once they are whole."""
+        answers: list[Answer] = []
+        texts: set[str] = set()
+        for first, last, score in zip(*(part.tolist() for part in candidates), strict=True):
+            answer = self._answer(first, last, score - self._weight)
+            text = normalize(answer.text)
+            overlaps_another = any(
+                answer.start < other.end and other.start < answer.end for other in answers
+            )
+            if text not in texts and not overlaps_another:
+                texts.add(text)
+                answers.append(self._with_confidence(answer, first, last, answers))
+            if len(answers) == top:
+                break
+        return answers
+
+    def _with_confidence(
+        self, answer: Answer, first: int, last: int, better: Sequence[Answer]
+    ) -> Answer:
+        """The answer with its confidence, which is no higher than that of a better one."""
+        assert self.spans is not None
+        confidence = self._confidence_of(self.spans, first, last)(self.temperature)
+        if better:
+            confidence = min(confidence, better[-1].confidence)
+        return dataclasses.replace(answer, confidence=confidence)
+
+    def _answer(self, first: int, last: int, score: float) -> Answer:
+        """The answer from one token that was read to another, without a confidence."""
         passage = self.row.passage
         start = int(self.passage_tokens.starts[self.places[first]])
         end = int(self.passage_tokens.ends[self.places[last]])
-        start, end = whole(passage, start, end)
+        start, end = whole(passage, start, end, self.row.question)
         sentence_start, sentence_end = sentence_around(passage, start, end)
         return Answer(
             text=passage[start:end],
             start=start,
             end=end,
             score=score,
-            confidence=confidence,
+            confidence=0.0,
             sentence=passage[sentence_start:sentence_end],
             sentence_start=sentence_start,
         )
@@ -257,6 +294,14 @@ class PendingQuestion:
     def _words(self) -> list[str]:
         """The words of the last reading."""
         return [self.passage_tokens.words[place] for place in self.places]
+
+
+def _is_doubtful(answers: Sequence[Answer], no_answer: float | None) -> bool:
+    """Whether the best answer is less than likely, the chance of none counted in."""
+    if not answers:
+        return False
+    confidence = answers[0].confidence * (1 - (no_answer or 0.0))
+    return doubt_of(confidence, no_answer) == "perhaps"
 
 
 def _add_stops(words: Sequence[str], lacks_stop: NDArray[np.bool_]) -> list[str]:

@@ -119,9 +119,9 @@ class Reader:
         """The ``top`` best answers, best first; those less sure than ``min_confidence`` are left
         out.
 
-        They are different answers, none part of another, as long as the passage has so many. An
-        empty sequence says that there is no answer: the passage does not say, by the reader's own
-        decision (``always`` switches it off and takes an answer for granted), or none is sure
+        They are different answers, none part of another, and fewer where the passage has no more.
+        An empty sequence says that there is no answer: the passage does not say, by the reader's
+        own decision (``always`` switches it off and takes an answer for granted), or none is sure
         enough, or there is no word to read. Its ``no_answer`` is the chance of the first, its
         ``guess`` the best answer all the same. No answer reaches across a blank line or a tab;
         ``breaks`` has no effect any more.

@@ -1,5 +1,6 @@
 """Answers off the pointers, in NumPy: the best spans i ≤ j < i + L by p₁(i)·p₂(j), Eq. 6."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,14 @@ from rmreader.scoring.squad import scored_words
 Floats = NDArray[np.floating[Any]]
 Spans = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """Starts, ends (inclusive) and scores."""
+
+
+# Words that answer nothing by themselves.
+_EMPTY = re.compile(
+    "a[st]|by|for|from|in|into|of|off|on|onto|out|over|per|than|to|up|upon|via|with|within|"
+    "and|or|nor|but|if|so|that|which|who|whom|whose|it|its|is|are|was|were|be|been|being|am|"
+    "has|have|had|do|does|did|will|would|can|could|may|might|shall|should|must"
+)
 
 
 def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float64]:
@@ -32,7 +41,7 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
 def with_words(scores: NDArray[np.float64], words: Sequence[str]) -> NDArray[np.float64]:
     """The scores, -inf where a span has no word that counts, as "the" or ")"; but the best one
     stays."""
-    counts = [word != "" for word in scored_words(words)]
+    counts = [word != "" and not _EMPTY.fullmatch(word) for word in scored_words(words)]
     has_words = _within(counts, scores.shape) > 0
     masked = np.where(has_words, scores, -np.inf)
     masked.flat[scores.argmax()] = scores.max()
@@ -93,40 +102,35 @@ def best_spans(scores: NDArray[np.float64], k: int) -> Spans:
 
 
 def different_spans(scores: NDArray[np.float64], k: int) -> Spans:
-    """As ``best_spans``, but k different answers: none shares a word with a better one.
+    """As ``best_spans``, but different answers: none shares a word with a better one.
 
-    A span that does would be the same answer with other edges. Only where the passage has no k such
-    answers do the best of the others fill up the list.
+    A span that does would be the same answer with other edges. Fewer than k where the passage has
+    no more.
     """
     if k == 1:
         return best_spans(scores, 1)
     # Most often the first few hold them, and sorting all spans is slow.
     spans = best_spans(scores, 32 * k)
-    different, others = _apart(spans, k)
-    if len(different) < k:
+    chosen = _apart(spans, k)
+    if len(chosen) < k:
         spans = best_spans(scores, scores.size)
-        different, others = _apart(spans, k)
-    chosen = sorted([*different, *others[: k - len(different)]])
+        chosen = _apart(spans, k)
     starts, ends, values = spans
     return starts[chosen], ends[chosen], values[chosen]
 
 
-def _apart(spans: Spans, k: int) -> tuple[list[int], list[int]]:
-    """The numbers of the first k spans that share no word with an earlier one, and of those passed
-    over."""
-    different: list[int] = []
-    others: list[int] = []
+def _apart(spans: Spans, k: int) -> list[int]:
+    """The numbers of the first k spans that share no word with an earlier one."""
+    chosen: list[int] = []
     starts, ends, _ = spans
     taken = np.zeros(int(ends.max(initial=0)) + 1, bool)
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        if len(different) == k:
+        if len(chosen) == k:
             break
-        if taken[start : end + 1].any():
-            others.append(number)
-        else:
-            different.append(number)
+        if not taken[start : end + 1].any():
+            chosen.append(number)
             taken[start : end + 1] = True
-    return different, others
+    return chosen
 
 
 def f1_to_expect(

@@ -18,6 +18,7 @@ from rmreader.core.version import __version__
 if TYPE_CHECKING:
     from rmreader.documents.citations import Citations
     from rmreader.reading.answers import Answers
+from rmreader.reading.doubt import doubt_of
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS = ("2026-07-28",)
@@ -218,7 +219,9 @@ def answer_result(
     for answer in answers:
         place = getattr(answer, "place", "")
         where = f" in {place}" if place else ""
-        lines.append(f"{answer.text} ({answer.confidence:.0%} sure{where}): {answer.sentence}")
+        doubt = doubt_of(answer.confidence, answers.no_answer)
+        sure = f"{doubt}, {answer.confidence:.0%}"
+        lines.append(f"{answer.text} ({sure}{where}): {answer.sentence}")
     data = {"no_answer": None, **(answers.to_dict() if tree is None else tree)}
     return {**text_result("\n".join(lines) or answers.refusal()), "structuredContent": data}
 
