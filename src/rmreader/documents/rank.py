@@ -11,7 +11,8 @@ from rmreader.documents.index import Passage
 from rmreader.reading.answers import Answers
 from rmreader.scoring.squad import normalize
 
-# Fitted on nine held-out articles among all of SQuAD, with and without a question's article: log/2026-11-16-shelf.md.
+# Fitted on nine held-out articles among all of SQuAD, with and without a question's article:
+# log/2026-11-16-shelf.md.
 _SEARCH = 0.3  # what a point of the search counts in log-odds
 _NONE = 1.3  # odds that no passage has the answer, per passage that was read
 _DOUBT = 0.57  # above this chance that none has it, no answer is given
@@ -25,12 +26,14 @@ def choose(
     min_confidence: float = 0.0,
     always: bool = False,
 ) -> Citations:
-    """The best of the answers that the passages gave, each read by itself with an answer taken for granted.
+    """The best of the answers that the passages gave, each read by itself with an answer taken for
+    granted.
 
-    A reader's scores are only comparable within one passage; its chance that a passage holds no answer, fitted on
-    held-out articles, is comparable between them. Let o_i be the odds that passage i of k holds one, times exp(c·s_i)
-    for how much better than the mean the search likes it. Then the chance that none does is n·k / (n·k + max o_i), and
-    what is left is shared by o_i; within a passage, its answers' confidences share it.
+    A reader's scores are only comparable within one passage; its chance that a passage holds no
+    answer, fitted on held-out articles, is comparable between them. Let o_i be the odds that
+    passage i of k holds one, times exp(c·s_i) for how much better than the mean the search likes
+    it. Then the chance that none does is n·k / (n·k + max o_i), and what is left is shared by o_i;
+    within a passage, its answers' confidences share it.
     """
     if not passages:
         return Citations()
@@ -54,11 +57,12 @@ def choose(
         given = [one for one in ranked[:top] if one is ranked[0] or one.confidence >= _LEAST]
     guess = ranked[0] if ranked else None
     citations = Citations(tuple(given), no_answer, guess, absent).at_least(min_confidence)
-    return citations.with_runner_up(ranked) if top == 1 else citations
+    return citations.with_runner_up(ranked, top)
 
 
 def _key(text: str) -> str:
-    """What two answers that are the same share; empty where a text says nothing, as "the" and "." do."""
+    """What two answers that are the same share; empty where a text says nothing, as "the" and "."
+    do."""
     letter = len(text) == 1 and text.isalnum()  # "A" says something
     return normalize(text) or (text if letter else "")
 

@@ -129,9 +129,12 @@ class RankedAnswers(Sequence[A]):
         answers = tuple(answer for answer in self.answers if answer.confidence >= confidence)
         return dataclasses.replace(self, answers=answers)
 
-    def with_runner_up(self, candidates: Sequence[A]) -> Self:
-        """The same, with the second candidate where the first is less than likely."""
-        if len(candidates) < 2 or self.doubt(candidates[0]) != "perhaps":
+    def with_runner_up(self, candidates: Sequence[A], top: int) -> Self:
+        """The same, with the second candidate where the first is less than likely.
+
+        Where more than one is asked for (``top``), the second is among them.
+        """
+        if top > 1 or len(candidates) < 2 or self.doubt(candidates[0]) != "perhaps":
             return self
         if candidates[1].confidence < WORTH_SHOWING:
             return self
@@ -206,7 +209,7 @@ class Answers(RankedAnswers[Answer]):
         given = answers[:top] if always or not self.absent else ()
         guess = answers[0] if answers else None
         selected = Answers(given, self.no_answer, guess, self.absent).at_least(min_confidence)
-        return selected.with_runner_up(answers) if top == 1 else selected
+        return selected.with_runner_up(answers, top)
 
     def _repr_html_(self) -> str:
         if not self.answers:
