@@ -61,7 +61,9 @@ def _first(items: Sequence[Item], share: float) -> list[Item]:
 def everyday_texts(repository: Path, work: Path, share: float = 1.0) -> None:
     """The everyday texts, each question with its answer in the text and without."""
     folder = repository / "lab" / "everyday"
-    texts = _first(everyday.read(folder / "learn.txt.gz"), share)
+    texts = []
+    for name in ("learn", "learn-2"):
+        texts.extend(_first(everyday.read(folder / f"{name}.txt.gz"), share))
     write_squad(list(everyday.learn(texts, EVERYDAY_COPIES)), work / "everyday.json.gz")
     for name in ("held", "test"):
         texts = _first(everyday.read(folder / f"{name}.txt.gz"), share)

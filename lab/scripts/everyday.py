@@ -36,6 +36,7 @@ CUT, PUT, BARE = (
     0.25,
 )  # chances: a sentence with an answer goes, one that answers comes, others are asked
 MOST = 0.45  # of a passage may go
+_LAST_BRACKETS = re.compile(r"(.*)\[([^\[\]]*)\]([^\[\]]*)")
 
 
 @dataclass
@@ -72,7 +73,7 @@ def read(path: Path) -> list[Text]:
                     _found(texts[-1].context, one) for one in rest.split(" || ")
                 )
             elif mark == "+":
-                before, answer, after = re.split(r"[\[\]]", rest)
+                before, answer, after = _marked(rest)
                 last = texts[-1].asked[-1]
                 last.sentence, last.answer = before + answer + after, Reference(answer, len(before))
             elif line not in ("", "-"):
@@ -82,6 +83,15 @@ def read(path: Path) -> list[Text]:
                 f"{path}, line {number}: {error}; the top of lab/scripts/everyday.py says how to write."
             ) from None
     return texts
+
+
+def _marked(sentence: str) -> tuple[str, str, str]:
+    """A sentence before, in and after its last pair of brackets; a chat's stamps have brackets too."""
+    match = _LAST_BRACKETS.fullmatch(sentence)
+    if match is None:
+        raise ValueError("a sentence after + has its answer in [brackets]")
+    before, answer, after = match.groups()
+    return before, answer, after
 
 
 def _found(context: str, answer: str) -> Reference:

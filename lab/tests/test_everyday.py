@@ -156,3 +156,18 @@ def test_the_files_of_the_project_are_right(everyday: ModuleType, name: str) -> 
             assert not (one.answers and one.sentence)
             for answer in one.answers:
                 assert text.context[answer.start :].startswith(answer.text)
+
+
+def test_a_chat_may_have_brackets_of_its_own(everyday: ModuleType, tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text(
+        "## chat\n[09:00] Mia: the bill came\n? how much\n-\n+ [09:05] Tom: it is [38,90] this time\n",
+        encoding="utf-8",
+    )
+    (text,) = everyday.read(chat)
+    assert text.asked[0].sentence == "[09:05] Tom: it is 38,90 this time"
+    assert text.asked[0].answer.text == "38,90"
+
+    chat.write_text("## chat\nThe bill came.\n? how much\n-\n+ It is 38,90.\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"line 5: .*\[brackets\]"):
+        everyday.read(chat)
