@@ -284,6 +284,27 @@ def attention(
 
 
 @study.command()
+def reattention(
+    models: Models,
+    data: Data,
+    limit: Annotated[
+        int,
+        typer.Option(min=0, help="Use only the first N questions; 0 = all."),
+    ] = 0,
+    gamma: Annotated[float, typer.Option(help="What every γ is set to, to compare.")] = 0.0,
+    out: Results = None,
+    device: Device = None,
+    keep: Keep = None,
+    json: Json = False,
+) -> None:
+    """What reattention does in trained readers: γ, the size of its terms, answers without it."""
+    from lab.studies.mechanism import study_reattention
+
+    report = study_reattention(models, data, device, limit, gamma, keep)
+    _show([report], out, json)
+
+
+@study.command()
 def figure(
     out: Out,
     question: Annotated[str, typer.Option(help="The question; a sample without it.")] = "",

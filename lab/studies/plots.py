@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,33 @@ def curves(
             axis.set(title=title, xlabel="step")
             if axis.lines:
                 axis.legend(fontsize=8)
+    return file.getvalue()
+
+
+def reattention(lines: Sequence[Mapping[str, Any]]) -> bytes:
+    """γ of every reader, and how much γẼ differs within a column beside the logits."""
+    with _drawing(file := io.BytesIO(), (9, 3.6), ncols=2) as (left, right):
+        names = [visible(Path(line["row"]).name) for line in lines]
+        for matrix in lines[0]["gammas"]:
+            values = [line["gammas"].get(matrix) for line in lines]
+            left.plot(names, values, marker="o", label=f"γ of {matrix}")
+        left.axhline(0, color="black", linewidth=0.8)
+        left.axhline(3, color="black", linewidth=0.8, linestyle=":")
+        left.set_title("γ after training; it starts at 3", fontsize=9)
+        left.tick_params(axis="x", rotation=30)
+        left.legend(fontsize=8)
+
+        last = lines[-1]
+        matrices = list(last["sizes"])
+        places = np.arange(len(matrices))
+        logits = [last["sizes"][name]["logits"] for name in matrices]
+        added = [last["sizes"][name]["added"] for name in matrices]
+        right.bar(places - 0.2, logits, 0.4, label="logits")
+        right.bar(places + 0.2, added, 0.4, label="γ · overlap")
+        right.set_yscale("log")
+        right.set_xticks(places, matrices)
+        right.set_title(f"range within a column, {names[-1]}", fontsize=9)
+        right.legend(fontsize=8)
     return file.getvalue()
 
 

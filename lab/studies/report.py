@@ -52,7 +52,8 @@ def report(
     notes = [note.format(**facts) for note in words.get("notes", ())]
     columns = [str(column).split() for column in words["columns"].values()]
     rows = [tuple(shown(record.get(key), *form) for key, *form in columns) for record in records]
-    made = Report(name, words["title"].format(**facts), list(words["columns"]), rows, notes, data)
+    header = [str(column).format(**facts) for column in words["columns"]]
+    made = Report(name, words["title"].format(**facts), header, rows, notes, data)
     for label, sides in words.get(
         "bars", {}
     ).items():  # the first choice that something is known of

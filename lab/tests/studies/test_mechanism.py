@@ -1,0 +1,85 @@
+"""What reattention adds, against loops; and what a reader answers without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli import app
+from lab.results import read
+from lab.studies.mechanism import evenness, sizes_of, study_reattention
+from rmreader.core.errors import UserError
+
+
+def softmax(values: Any) -> Any:
+    powers = np.exp(values - values.max())
+    return powers / powers.sum()
+
+
+def test_sizes_are_those_of_loops_over_words() -> None:
+    rng = np.random.default_rng(1)
+    n, m = 3, 5
+    rounds = [(rng.normal(size=(n, m)), rng.normal(size=(m, m))) for _ in range(2)]
+    found = sizes_of(rounds, [[2.0, -1.0]], "none")
+    assert list(found) == ["E2", "B2"]
+
+    E, B = rounds[0]
+    overlap = np.zeros((n, m))
+    for i in range(n):
+        for j in range(m):
+            overlap[i, j] = softmax(E[i]) @ softmax(B[:, j])
+    moved = []
+    for j in range(m):
+        now = rounds[1][0][:, j]
+        moved.append(np.abs(softmax(now) - softmax(now - 2.0 * overlap[:, j])).sum() / 2)
+    ranges = [np.ptp(rounds[1][0][:, j]) for j in range(m)]
+    added = [2.0 * np.ptp(overlap[:, j]) for j in range(m)]
+    assert found["E2"].overlap == pytest.approx(overlap.mean())
+    assert found["E2"].added == pytest.approx(np.mean(added))
+    assert found["E2"].logits == pytest.approx(np.mean(ranges))
+    assert found["E2"].moved == pytest.approx(np.mean(moved))
+
+
+def test_evenness_is_one_of_a_uniform_attention_and_none_of_a_sure_one() -> None:
+    assert evenness(np.zeros((4, 2))) == pytest.approx(1.0)
+    sure = np.where(np.eye(4) > 0, 500.0, 0.0)
+    assert evenness(sure) == pytest.approx(0.0, abs=1e-9)
+    assert evenness(np.zeros((1, 1))) == 1.0
+
+
+def test_a_large_gamma_changes_answers_and_no_file(
+    tiny: Any, make_reader: Any, tmp_path: Path
+) -> None:
+    folder = make_reader(3)
+    before = (folder / "weights.safetensors").read_bytes()
+    keep = tmp_path / "reattention.jsonl"
+    words = ["study", "reattention", str(folder), "--data", str(tiny.dev), "--device", "cpu"]
+    done = CliRunner().invoke(
+        app, [*words, "--gamma", "300", "--out", str(tmp_path), "--keep", str(keep)]
+    )
+    assert done.exit_code == 0, done.output
+    (line,) = read(keep)
+    assert line["changed"] > 0
+    assert set(line["gammas"].values()) == {3.0}
+    assert 0 < line["entropy"] <= 1
+    assert (tmp_path / "reattention.svg").read_bytes().startswith(b"<?xml")
+    assert (folder / "weights.safetensors").read_bytes() == before
+
+    same = study_reattention([str(folder)], tiny.dev, "cpu", gamma=3.0).data["lines"][0]
+    assert same["changed"] == 0
+    assert same["as_is"] == same["other"] == line["as_is"]
+
+
+def test_limit_takes_the_first_questions(tiny: Any, make_reader: Any) -> None:
+    found = study_reattention([str(make_reader(3))], tiny.dev, "cpu", limit=3)
+    assert found.data["lines"][0]["as_is"]["total"] == 3
+
+
+def test_a_reader_without_reattention_is_refused(tiny: Any, make_reader: Any) -> None:
+    folder = make_reader(1, "network.reattention=false")
+    with pytest.raises(UserError, match="has no reattention"):
+        study_reattention([str(folder)], tiny.dev, "cpu")
