@@ -7,7 +7,6 @@ the ablation's (``study ablation``).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ import numpy as np
 import torch
 
 from lab.results import Line, keep
-from lab.studies import plots
 from lab.studies.divergences import moved, pairs_of
 from lab.studies.readers import predictions, questions, reader_folder
-from lab.studies.report import Report, report
+from lab.studies.report import Report
+from lab.studies.tables import reattention_table
 from rmreader.core.console import progress
 from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import file_sha256
@@ -74,35 +73,6 @@ def study_reattention(
         lines.append(line)
     keep(keep_to, lines)
     return reattention_table(lines, gamma)
-
-
-def reattention_table(lines: Sequence[Line], gamma: float = 0.0) -> Report:
-    """Readers with their γ, the size of what it adds, and their scores with and without it."""
-    records = []
-    for line in lines:
-        sizes = line["sizes"].values()
-        share = [size["added"] / size["logits"] for size in sizes]
-        shift = [size["moved"] for size in sizes]
-        overlap = [size["overlap"] for size in sizes]
-        records.append(
-            {
-                "name": line["row"],
-                "gammas": ", ".join(
-                    f"{name} {value:.2f}" for name, value in line["gammas"].items()
-                ),
-                "overlap": f"{min(overlap):.3f} to {max(overlap):.3f}",
-                "share": f"{min(share):.1%} to {max(share):.1%}",
-                "moved": f"{min(shift):.2%} to {max(shift):.2%}",
-                "entropy": line["entropy"],
-                "as_is": f"{line['as_is']['exact_match']:.2f} / {line['as_is']['f1']:.2f}",
-                "changed_to": f"{line['other']['exact_match']:.2f} / {line['other']['f1']:.2f}",
-                "answers": f"{line['changed']:,} of {line['as_is']['total']:,}",
-            }
-        )
-    facts = {"gamma": f"{gamma:g}"}
-    made = report("reattention", records, {"lines": list(lines), "gamma": gamma}, **facts)
-    made.files["reattention.svg"] = cache(partial(plots.reattention, lines))
-    return made
 
 
 def gammas_of(folder: Folder) -> dict[str, float]:
@@ -198,10 +168,13 @@ def _answers(
 
 
 def set_gammas(engine: TorchEngine, gamma: float) -> None:
-    """Set every γ of a network in memory; its files stay as they are."""
+    """Set every γ of the aligner in memory; the reader's files stay as they are.
+
+    A mix of contextual layers has a weight called γ too, which stays.
+    """
     with torch.no_grad():
-        for name, weight in engine.network.named_parameters():
-            if "gamma" in name:
+        for weight_name, weight in engine.network.aligner.named_parameters():
+            if "gamma" in weight_name:
                 weight.fill_(gamma)
 
 

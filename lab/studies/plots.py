@@ -128,9 +128,10 @@ def reattention(lines: Sequence[Mapping[str, Any]]) -> bytes:
         right.bar(places - 0.2, logits, 0.4, label="logits")
         right.bar(places + 0.2, added, 0.4, label="γ · overlap")
         right.set_yscale("log")
+        right.yaxis.set_major_formatter("{x:g}")
         right.set_xticks(places, matrices)
         right.set_title(f"range within a column, {names[-1]}", fontsize=9)
-        right.legend(fontsize=8)
+        right.legend(fontsize=8, loc="lower right")
     return file.getvalue()
 
 

@@ -10,7 +10,13 @@ from lab.results import Group, groups
 from lab.studies import paper
 from lab.studies.claims import claims_table
 from lab.studies.report import WORDS, Report, markdown, page, report
-from lab.studies.tables import ablation_table, attention_table, breakdown_table, rl_table
+from lab.studies.tables import (
+    ablation_table,
+    attention_table,
+    breakdown_table,
+    reattention_table,
+    rl_table,
+)
 
 
 def build(folder: Path, price: float = 0.0) -> Report:
@@ -65,6 +71,8 @@ def _tables(group: Group, questions: dict[str, str] | None) -> Iterator[Report]:
         yield rl_table(lines)
     elif group.study == "attention":
         yield attention_table(lines)
+    elif group.study == "reattention":
+        yield reattention_table(lines)
     if lines[0]["kind"] == "report":
         for line in lines:
             notes = list(line["notes"])

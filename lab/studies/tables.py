@@ -169,6 +169,35 @@ def attention_table(lines: Sequence[Line]) -> Report:
     return report("attention", records, data, questions=f"{count:,}")
 
 
+def reattention_table(lines: Sequence[Line], gamma: float = 0.0) -> Report:
+    """Readers with their γ, the size of what it adds, and their scores with and without it."""
+    records = []
+    for line in lines:
+        sizes = line["sizes"].values()
+        share = [size["added"] / size["logits"] for size in sizes]
+        shift = [size["moved"] for size in sizes]
+        overlap = [size["overlap"] for size in sizes]
+        records.append(
+            {
+                "name": line["row"],
+                "gammas": ", ".join(
+                    f"{name} {value:.2f}" for name, value in line["gammas"].items()
+                ),
+                "overlap": f"{min(overlap):.3f} to {max(overlap):.3f}",
+                "share": f"{min(share):.1%} to {max(share):.1%}",
+                "moved": f"{min(shift):.2%} to {max(shift):.2%}",
+                "entropy": line["entropy"],
+                "as_is": f"{line['as_is']['exact_match']:.2f} / {line['as_is']['f1']:.2f}",
+                "changed_to": f"{line['other']['exact_match']:.2f} / {line['other']['f1']:.2f}",
+                "answers": f"{line['changed']:,} of {line['as_is']['total']:,}",
+            }
+        )
+    facts = {"gamma": f"{gamma:g}"}
+    made = report("reattention", records, {"lines": list(lines), "gamma": gamma}, **facts)
+    made.files["reattention.svg"] = cache(partial(plots.reattention, lines))
+    return made
+
+
 def breakdown_table(lines: Sequence[Line], packed: Mapping[str, str], what: str = "") -> Report:
     """F1 by group of questions, and what reattention and DCRL give there.
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from lab.cli import app
 from lab.results import read
-from lab.studies.mechanism import evenness, sizes_of, study_reattention
+from lab.studies.mechanism import evenness, set_gammas, sizes_of, study_reattention
 from rmreader.core.errors import UserError
 
 
@@ -72,6 +74,17 @@ def test_a_large_gamma_changes_answers_and_no_file(
     same = study_reattention([str(folder)], tiny.dev, "cpu", gamma=3.0).data["lines"][0]
     assert same["changed"] == 0
     assert same["as_is"] == same["other"] == line["as_is"]
+
+
+def test_only_the_aligners_gammas_are_set() -> None:
+    aligner = torch.nn.Module()
+    aligner.gamma_E = torch.nn.Parameter(torch.tensor(3.0))
+    network = torch.nn.Module()
+    network.aligner = aligner
+    network.gamma = torch.nn.Parameter(torch.tensor(1.5))  # as a mix of layers has one
+    set_gammas(SimpleNamespace(network=network), 0.0)  # type: ignore[arg-type]
+    assert aligner.gamma_E.item() == 0.0
+    assert network.gamma.item() == 1.5
 
 
 def test_limit_takes_the_first_questions(tiny: Any, make_reader: Any) -> None:

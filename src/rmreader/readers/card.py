@@ -22,7 +22,7 @@ def card(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> str
 
 def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> Iterator[str]:
     yield f"# {name}\n"
-    yield "A Reinforced Mnemonic Reader (Hu et al., IJCAI 2018), trained with rmreader.\n"
+    yield f"{_title(recipe)}\n"
     if about.get("summary"):
         yield f"{about['summary']}\n"
     able = "It always points somewhere;"
@@ -39,6 +39,15 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
     yield ""
     yield from _scores(about.get("scores"))
     yield _WEAKNESSES
+
+
+def _title(recipe: Recipe) -> str:
+    """Say what it is: a reader by maximum likelihood alone is not a reinforced one."""
+    paper = "(Hu et al., IJCAI 2018)"
+    if recipe.training.objective == "ml":
+        network = f"The network of the Reinforced Mnemonic Reader {paper}, trained with rmreader"
+        return f"{network} by maximum likelihood: this reader was not reinforced."
+    return f"A Reinforced Mnemonic Reader {paper}, trained with rmreader."
 
 
 def _origin(about: Mapping[str, Any]) -> Iterator[str]:
