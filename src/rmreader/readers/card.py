@@ -43,11 +43,10 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
 
 def _title(recipe: Recipe) -> str:
     """Say what it is: a reader by maximum likelihood alone is not a reinforced one."""
-    paper = "(Hu et al., IJCAI 2018)"
+    title = "Reinforced Mnemonic Reader (Hu et al., IJCAI 2018), trained with rmreader"
     if recipe.training.objective == "ml":
-        network = f"The network of the Reinforced Mnemonic Reader {paper}, trained with rmreader"
-        return f"{network} by maximum likelihood: this reader was not reinforced."
-    return f"A Reinforced Mnemonic Reader {paper}, trained with rmreader."
+        return f"The network of the {title} by maximum likelihood: this reader was not reinforced."
+    return f"A {title}."
 
 
 def _origin(about: Mapping[str, Any]) -> Iterator[str]:
