@@ -134,6 +134,11 @@ def evaluate(
     return score
 
 
+def __dir__() -> list[str]:
+    """The public names, those that are not fetched yet too."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import the other public names on first use, so that importing the package stays fast."""
     if name in _HOMES:

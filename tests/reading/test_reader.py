@@ -351,3 +351,11 @@ def test_words_that_were_forgotten_are_learned_again(folder: Path, reader: Reade
         for ours, theirs in zip(forgetful(question, context), whole(question, context), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
     assert len(forgetful(words, words)[0]) == len(words)  # more distinct words than it keeps
+
+
+def test_what_is_no_text_is_refused_in_one_sentence(reader: Reader) -> None:
+    with pytest.raises(UserError, match="the question is a text, not NoneType"):
+        reader.ask(None, PASSAGE)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="the passage is a text, not bytes"):
+        reader.explain(QUESTION, PASSAGE.encode())  # type: ignore[arg-type]
+    assert reader.folder.path.name in repr(reader)

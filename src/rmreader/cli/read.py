@@ -12,6 +12,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
+from rmreader.cli.asking import (
+    check_is_no_text,
+    files_and_questions,
+    keyword_lines,
+    language_note,
+)
 from rmreader.cli.output import Json, emit_json, note, show_answers, table
 from rmreader.core.errors import UserError
 
@@ -19,8 +25,24 @@ if TYPE_CHECKING:
     from rmreader.documents.passages import Passages
     from rmreader.scoring.squad import AdversarialScore, Score
 
+
+def complete_reader(typed: str) -> list[str]:
+    """The shipped readers and the folders that begin so, for a shell's TAB."""
+    from rmreader.readers.folder import MANIFEST, SHIPPED
+
+    shipped = sorted(path.parent.name for path in SHIPPED.glob(f"*/{MANIFEST}"))
+    folders = [str(path.parent) for path in Path().glob(f"{typed}*/{MANIFEST}")]
+    return [name for name in [*shipped, *folders] if name.startswith(typed)]
+
+
 Model = Annotated[
-    str, typer.Option("--model", "-m", help="A shipped reader by name, or a reader's folder.")
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="A shipped reader by name, or a reader's folder.",
+        autocompletion=complete_reader,
+    ),
 ]
 MinConfidence = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
@@ -86,11 +108,9 @@ def ask(
     With --json, prints one object per question and line; "offsets" says which text starts and ends
     count in.
     """
-    for question in questions:
-        if not question.strip():
-            raise UserError("the question is empty; ask something.")
+    files, questions = files_and_questions(questions, passage or [])
     if index is not None:
-        if passage or text is not None:
+        if files or text is not None:
             raise typer.BadParameter("give either --index or a passage, and not both.")
         loading: dict[str, Any] = {"threads": threads, "max_length": max_length}
         _ask_shelf(
@@ -104,7 +124,7 @@ def ask(
             always=always,
         )
         return
-    passages = _passages(passage or [], text)
+    passages = _passages(files, text)
     from rmreader.documents.citations import locate_answers
     from rmreader.reading.reader import Reader
 
@@ -118,6 +138,20 @@ def ask(
             if number:
                 typer.echo()
             show_answers(question, answers)
+            if not answers:
+                _show_keyword_lines(question, passages.text)
+        remark = language_note(question, passages.text)
+        if remark is not None:
+            note(remark)
+
+
+def _show_keyword_lines(question: str, text: str) -> None:
+    """Show the best lines where a few keywords were given instead of a question."""
+    lines = keyword_lines(question, text)
+    if lines:
+        typer.echo("  lines with these words:")
+    for line in lines:
+        typer.echo(f"    {line}")
 
 
 def _ask_shelf(
@@ -231,6 +265,8 @@ def _passages(places: list[str], text: str | None) -> Passages:
                 "give the passage: --passage FILE, --text TEXT, or through a pipe."
             )
         places = ["-"]
+    for place in places:
+        check_is_no_text(place)
     passages, notes = read_passages(places)
     for sentence in notes:
         note(sentence)

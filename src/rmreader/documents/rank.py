@@ -1,4 +1,4 @@
-"""Of the answers that several passages gave to one question, the best; or that none of them has it."""
+"""Of the answers that several passages gave to a question, the best; or that none has it."""
 
 from __future__ import annotations
 

@@ -96,6 +96,13 @@ class Reader:
         reader.loaded = (folder.path.name if shipped else folder.path.resolve(), options)
         return reader
 
+    def __repr__(self) -> str:
+        decides = "" if self.decision is None else ", can say that there is no answer"
+        kind = type(self).__name__
+        return (
+            f"<{kind} {self.folder.path.name}: answers of up to {self.max_length} tokens{decides}>"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as the name or folder it was loaded from, with the options: its weights never
         travel."""
@@ -127,6 +134,7 @@ class Reader:
         ``breaks`` has no effect any more.
         """
         _check(top, min_confidence)
+        _check_texts(question, passage)
         if len(breaks):
             warnings.warn(
                 "breaks has no effect: put a blank line between texts.",
@@ -160,6 +168,7 @@ class Reader:
     ) -> Iterator[Answers | None]:
         """``ask``, so many portions at a time: None after each part but the last, so that it can be
         left in between."""
+        _check_texts(question, passage)
         reading = self._question(QuestionRow("", question, passage))
         while not reading.complete:
             pairs = islice(reading.pairs(), portions)
@@ -205,6 +214,7 @@ class Reader:
 
     def explain(self, question: str, passage: str) -> Explanation:
         """E and B of every round as the attentions they give, by token."""
+        _check_texts(question, passage)
         reading = self._question(QuestionRow("", question, passage))
         if len(reading.portions) > 1:
             self._read(reading)
@@ -231,6 +241,12 @@ class Reader:
     def _read(self, question: PendingQuestion) -> PendingQuestion:
         """Read one question: alone as fast as can be, its portions side by side."""
         return next(read_all(self.engine, [question], 32))
+
+
+def _check_texts(question: object, passage: object) -> None:
+    for name, text in (("question", question), ("passage", passage)):
+        if not isinstance(text, str):
+            raise UserError(f"the {name} is a text, not {type(text).__name__}.")
 
 
 def _check(top: int, min_confidence: float, batch_size: int = 1) -> None:

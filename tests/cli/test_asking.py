@@ -1,0 +1,68 @@
+"""``rmreader ask`` as hands expect it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rmreader.cli import app
+from rmreader.cli.asking import files_and_questions, keyword_lines
+from rmreader.cli.read import complete_reader
+from rmreader.core.errors import UserError
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[str]:
+    contents = {"a.txt": "The shop is in London.", "b.txt": "Ada lives in Oslo."}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    return [str(tmp_path / name) for name in contents]
+
+
+def test_several_files_after_one_option(texts: list[str]) -> None:
+    done = RUN.invoke(app, ["ask", "-p", *texts, "Where does Ada live?"])
+    assert done.exit_code == 0
+    assert "Oslo" in done.stdout
+    assert "b.txt" in done.stdout
+    assert done.stdout.count("?") == 1
+
+
+def test_a_question_that_is_a_file_is_refused(texts: list[str]) -> None:
+    for words in ([texts[0], "Where?"], ["-p", *texts], ["-p", texts[0], "Where?", texts[1]]):
+        done = RUN.invoke(app, ["ask", *words])
+        assert done.exit_code == 1
+        assert "this is a file, not a question" in done.stderr
+        assert "--passage" in done.stderr
+    with pytest.raises(UserError, match="empty"):
+        files_and_questions([" "], [])
+
+
+def test_a_text_for_a_file_hints_at_text() -> None:
+    done = RUN.invoke(app, ["ask", "-p", "Ada lives in Oslo.", "Where?"])
+    assert done.exit_code == 1
+    assert "give it as --text" in done.stderr
+
+
+def test_another_language_is_said_to_be_one(texts: list[str]) -> None:
+    done = RUN.invoke(app, ["ask", "-p", texts[1], "Wo wohnt Ada und wer ist sie?"])
+    assert "the question looks like German; this reader reads English only" in done.stderr
+    done = RUN.invoke(app, ["ask", "-p", texts[1], "Where does Ada live?"])
+    assert done.stderr == ""
+
+
+def test_keywords_show_the_best_lines() -> None:
+    passage = "We bake bread.\nOpening times: daily.\nOur opening hours are 9 to 5."
+    assert keyword_lines("opening hours", passage) == ["Our opening hours are 9 to 5."]
+    assert keyword_lines("When do you open?", passage) == []
+    assert keyword_lines("parking", passage) == []
+    done = RUN.invoke(app, ["ask", "--text", passage, "opening hours", "--min-confidence", "1.0"])
+    assert "    Our opening hours are 9 to 5." in done.stdout.splitlines()
+
+
+def test_a_shell_offers_the_readers() -> None:
+    assert complete_reader("")[:2] == ["base", "small"]
+    assert complete_reader("sm") == ["small"]
