@@ -1,1 +1,1 @@
-"""The reader as other tools expect it: transformers' pipeline call, a Haystack component, an MCP server."""
+"""The reader as other tools expect it: a pipeline, a Haystack component, a spaCy pipe, MCP."""

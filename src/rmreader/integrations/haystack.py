@@ -1,4 +1,4 @@
-"""A component for Haystack's pipelines, in the place of the ``ExtractiveReader`` that Haystack 3 no longer has."""
+"""A component for Haystack's pipelines, in place of the ``ExtractiveReader`` that it removed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,29 @@ class ExtractiveReader:
     ) -> None:
         """``model`` is what ``Reader.load`` takes; the others are as Haystack's reader had them.
 
-        With ``no_answer`` there is one more answer, ``data`` None, whose score is the chance that no document says.
+        With ``no_answer`` there is one more answer, ``data`` None, whose score is the chance that
+        no document says.
         """
-        self.model, self.top_k, self.score_threshold = model, top_k, score_threshold
-        self.answers_per_document, self.no_answer, self.threads = answers_per_document, no_answer, threads
+        self.model = model
+        self.top_k = top_k
+        self.score_threshold = score_threshold
+        self.answers_per_document = answers_per_document
+        self.no_answer = no_answer
+        self.threads = threads
         self.reader: Reader | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``Pipeline.dumps`` writes."""
-        names = ("model", "top_k", "score_threshold", "answers_per_document", "no_answer", "threads")
-        return dict(default_to_dict(self, **{name: getattr(self, name) for name in names}))
+        """Return what ``Pipeline.dumps`` writes."""
+        tree = default_to_dict(
+            self,
+            model=self.model,
+            top_k=self.top_k,
+            score_threshold=self.score_threshold,
+            answers_per_document=self.answers_per_document,
+            no_answer=self.no_answer,
+            threads=self.threads,
+        )
+        return dict(tree)
 
     def warm_up(self) -> None:
         """Load the reader."""
@@ -53,39 +66,57 @@ class ExtractiveReader:
 
     @component.output_types(answers=list[ExtractedAnswer])  # type: ignore[untyped-decorator]
     def run(
-        self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
+        self,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        score_threshold: float | None = None,
     ) -> dict[str, list[ExtractedAnswer]]:
-        """The best answers of all documents, best first.
+        """Return the best answers of all documents, best first.
 
-        ``document_offset`` counts in the document's content; ``context`` is the sentence around an answer. Scores are
-        calibrated confidences, so those of different documents can be compared.
+        ``document_offset`` counts in the document's content; ``context`` is the sentence around an
+        answer. Scores are calibrated confidences, so those of different documents can be compared.
         """
+        most = self.top_k if top_k is None else top_k
+        least = self.score_threshold if score_threshold is None else score_threshold
+        results = self._read(query, documents)
+        answers = []
+        for document, found in results:
+            for answer in found:
+                if answer.confidence >= least:
+                    answers.append(_extracted(query, document, answer))
+        answers.sort(key=lambda answer: -answer.score)
+        answers = answers[:most]
+        if self.no_answer:
+            # Nothing is in any of them: each document's own chance, or what its best answer leaves.
+            none = prod(_chance_of_none(found) for _, found in results)
+            surer = sum(answer.score >= none for answer in answers)
+            # Where the reader decides that a document says, that answer is first.
+            place = max(1, surer) if answers else 0
+            answers.insert(place, ExtractedAnswer(query=query, score=none))
+        return {"answers": answers}
+
+    def _read(self, query: str, documents: list[Document]) -> list[tuple[Document, Answers]]:
+        """Ask the query of every document that has a text."""
         self.warm_up()
         assert self.reader is not None
-        texts = [document for document in documents if document.content and document.content.strip()]
+        if not query.strip():
+            return []
+        texts = []
+        for document in documents:
+            if document.content and document.content.strip():
+                texts.append(document)
         pairs = [(query, str(document.content)) for document in texts]
-        found = list(self.reader.ask_many(pairs, top=self.answers_per_document)) if query.strip() else []
-        least = self.score_threshold if score_threshold is None else score_threshold
-        answers = [
-            _extracted(query, document, answer)
-            for document, some in zip(texts, found, strict=bool(found))
-            for answer in some
-            if answer.confidence >= least
-        ]
-        answers = sorted(answers, key=lambda answer: -answer.score)[: self.top_k if top_k is None else top_k]
-        if self.no_answer:
-            # nothing is in any of them: each document's own chance, or what its best answer leaves
-            left = [_chance_of_none(some) for some in found]
-            surer = sum(answer.score >= prod(left) for answer in answers)
-            place = max(1, surer) if answers else 0  # where the reader decides that a document says, that is first
-            answers.insert(place, ExtractedAnswer(query=query, score=prod(left)))
-        return {"answers": answers}
+        answers = self.reader.ask_many(pairs, top=self.answers_per_document)
+        return list(zip(texts, answers, strict=True))
 
 
 def _chance_of_none(answers: Answers) -> float:
     if answers.no_answer is not None:
         return answers.no_answer
-    return 1.0 - answers[0].confidence if answers else 1.0
+    if not answers:
+        return 1.0
+    return 1.0 - answers[0].confidence
 
 
 def _extracted(query: str, document: Document, answer: Answer) -> ExtractedAnswer:

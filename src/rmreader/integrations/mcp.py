@@ -1,8 +1,8 @@
 """The Model Context Protocol over standard input and output: a program asks a passage, or an index.
 
-One JSON-RPC message per line; ``rmreader.server.mcp`` is the protocol itself. Calls are answered one
-after another by a second thread, so that the first can always read on: a ping is answered, and a
-call is cancelled, while a long passage is being read.
+One JSON-RPC message per line; ``rmreader.server.mcp`` is the protocol itself. Calls are answered
+one after another by a second thread, so that the first can always read on: a ping is answered, and
+a call is cancelled, while a long passage is being read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ MAX_WAITING = 100  # calls
 class Server:
     """Reads messages from ``source`` and writes the answers to ``sink`` until the source ends."""
 
-    def __init__(self, reader: Reader, shelf: Shelf | None, source: IO[bytes], sink: IO[bytes]) -> None:
+    def __init__(
+        self, reader: Reader, shelf: Shelf | None, source: IO[bytes], sink: IO[bytes]
+    ) -> None:
         self.reader = reader
         self.shelf = shelf
         self.source = source
@@ -119,7 +121,9 @@ class Server:
             citations = self.shelf.ask(call.question, top=call.top, always=call.always)
             return mcp.answer_result(citations)
         answers = Answers()
-        parts = self.reader.ask_in_parts(call.question, call.passage or "", top=call.top, always=call.always)
+        parts = self.reader.ask_in_parts(
+            call.question, call.passage or "", top=call.top, always=call.always
+        )
         for part in parts:
             if self.cancelled[message.id]:
                 return {}

@@ -1,4 +1,7 @@
-"""A pipe for spaCy: import this module, then ``nlp.add_pipe("rmreader", config={"questions": ["Who wrote it?"]})``."""
+"""A pipe for spaCy.
+
+Import this module, then ``nlp.add_pipe("rmreader", config={"questions": ["Who wrote it?"]})``.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,25 @@ from spacy.language import Language
 from rmreader.reading.reader import Reader
 
 
-@Language.factory("rmreader", default_config={"model": "small", "questions": []})  # type: ignore[untyped-decorator]
+@Language.factory(  # type: ignore[untyped-decorator]
+    "rmreader", default_config={"model": "small", "questions": []}
+)
 def make_pipe(nlp: Any, name: str, model: str, questions: list[str]) -> Callable[[Any], Any]:
-    """Each question's answer, where a text has one, is in ``doc.spans["answers"]``, with the question as its label."""
+    """Make the pipe, which puts each question's answer into ``doc.spans["answers"]``.
+
+    The question is the span's label. A question that the text does not answer gets no span.
+    """
     reader = Reader.load(model)
 
     def answer(doc: Any) -> Any:
-        found = [(question, one) for question in questions for one in reader.ask(question, doc.text)]
-        doc.spans["answers"] = [doc.char_span(a.start, a.end, label, alignment_mode="expand") for label, a in found]
+        spans = []
+        for question in questions:
+            for answer in reader.ask(question, doc.text):
+                span = doc.char_span(
+                    answer.start, answer.end, label=question, alignment_mode="expand"
+                )
+                spans.append(span)
+        doc.spans["answers"] = spans
         return doc
 
     return answer
