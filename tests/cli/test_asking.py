@@ -63,6 +63,13 @@ def test_keywords_show_the_best_lines() -> None:
     assert "    Our opening hours are 9 to 5." in done.stdout.splitlines()
 
 
+def test_the_help_shows_flags_as_flags() -> None:
+    shown = RUN.invoke(app, ["ask", "--help"], env={"COLUMNS": "200"}).stdout
+    for line in shown.splitlines():
+        if "--json" in line or "--always" in line:
+            assert "<bool>" not in line
+
+
 def test_a_shell_offers_the_readers() -> None:
     assert complete_reader("")[:2] == ["base", "small"]
     assert complete_reader("sm") == ["small"]

@@ -39,6 +39,14 @@ class Verbs(TyperGroup):
         others = [verb for verb in verbs if verb not in _FIRST]
         return first + others
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb; its help shows a flag as ``--json``, not as ``--json <bool>``."""
+        command = super().get_command(ctx, cmd_name)
+        for option in getattr(command, "params", []):
+            if getattr(option, "is_flag", False) and option.metavar is None:
+                option.metavar = ""
+        return command
+
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Parse the command line as typer does, with every error in a sentence."""
         with _printable_usage_errors(), _errors_as_sentences():

@@ -1,6 +1,7 @@
 """How good a reader is on a data set: the official scores, and how far its confidences are from the
 truth."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rmreader.data.squad import Dataset
@@ -44,34 +45,60 @@ def best_answers(reader: Reader, dataset: Dataset) -> dict[str, Answer | None]:
     }
 
 
+@dataclass(frozen=True)
+class _ScoredAnswer:
+    """The best answer to one question, and how good it is."""
+
+    confidence: float
+    f1: float
+    exact_match: float
+    no_answer: float
+    has_answer: bool
+
+
 def evaluate(
     reader: Reader, dataset: Dataset, min_confidence: float = 0.0, adversarial: bool = False
 ) -> Evaluation:
-    """Ask a reader every question and score its answers; one less sure than ``min_confidence``
-    counts as none given.
+    """Ask a reader every question and score its answers.
 
-    Where every question has an answer, as in SQuAD 1.1, one is always given, as the paper's reader
-    does. ``adversarial`` scores AddSent-like data: each original question at its worst variant.
+    An answer less sure than ``min_confidence`` counts as none given. Where every question has an
+    answer, as in SQuAD 1.1, one is always given, as the paper's reader does. ``adversarial`` scores
+    AddSent-like data: each original question at its worst variant.
     """
-    able = reader.decision is not None and any(
-        question.impossible for _, question in dataset.questions()
-    )
-    texts, sure, overlap, exact = dict[str, str](), list[float](), list[float](), list[float]()
-    chances, has = list[float](), list[bool]()
+    some_impossible = any(question.impossible for _, question in dataset.questions())
+    decision = reader.decision if some_impossible else None
+    threshold = 1.0 if decision is None else decision.threshold
+    texts: dict[str, str] = {}
+    rows: list[_ScoredAnswer] = []
     for row, answers in reader.predict(dataset, always=True):
         texts[row.id] = ""
-        none = answers.no_answer if answers.no_answer is not None else float(not answers)
-        for answer in answers:
-            sure.append(answer.confidence * ((1 - none) if able else 1.0))
-            overlap.append(f1(answer.text, row.references))
-            exact.append(exact_match(answer.text, row.references))
-            chances.append(none)
-            has.append(bool(row.references))
-            given = reader.decision is None or not able or none <= reader.decision.threshold
-            if given and sure[-1] >= min_confidence:
-                texts[row.id] = answer.text
-    result = score_adversarial(dataset, texts) if adversarial else score(dataset, texts)
-    error, error_exact = (expected_calibration_error(sure, right) for right in (overlap, exact))
-    threshold = reader.decision.threshold if reader.decision is not None else 1.0
-    no_answer = score_no_answer(exact, overlap, chances, has, threshold) if able else None
-    return Evaluation(result, error, error_exact, no_answer)
+        best = answers.best
+        if best is None:
+            continue
+        no_answer = answers.no_answer or 0.0
+        confidence = best.confidence if decision is None else best.confidence * (1 - no_answer)
+        overlap = f1(best.text, row.references)
+        exact = exact_match(best.text, row.references)
+        rows.append(_ScoredAnswer(confidence, overlap, exact, no_answer, bool(row.references)))
+        if no_answer <= threshold and confidence >= min_confidence:
+            texts[row.id] = best.text
+    return Evaluation(
+        score=score_adversarial(dataset, texts) if adversarial else score(dataset, texts),
+        ece=_calibration_error(rows, [row.f1 for row in rows]),
+        ece_exact_match=_calibration_error(rows, [row.exact_match for row in rows]),
+        no_answer=None if decision is None else _score_no_answer(rows, threshold),
+    )
+
+
+def _calibration_error(rows: Sequence[_ScoredAnswer], right: Sequence[float]) -> float:
+    return expected_calibration_error([row.confidence for row in rows], right)
+
+
+def _score_no_answer(rows: Sequence[_ScoredAnswer], threshold: float) -> NoAnswerScore:
+    return score_no_answer(
+        [row.exact_match for row in rows],
+        [row.f1 for row in rows],
+        [row.no_answer for row in rows],
+        [row.has_answer for row in rows],
+        threshold,
+    )
