@@ -94,6 +94,10 @@ def pytest_configure(config: pytest.Config) -> None:
         0,
     ):  # else its workers do, and this process starts only them
         default_signals()
+    if not os.access(ROOT, os.W_OK):  # else Hypothesis warns that it cannot keep its examples there
+        kept = tempfile.mkdtemp(prefix="rmreader-hypothesis-")
+        os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = kept
+        config.add_cleanup(lambda: shutil.rmtree(kept, ignore_errors=True))
     if not _is_writable_home(os.environ.get("HOME")):
         home = tempfile.mkdtemp(prefix="rmreader-home-")
         os.environ["HOME"] = home

@@ -19,6 +19,13 @@ def test_a_class_name_means_one_thing() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_every_planted_mistake_can_still_be_planted() -> None:
+    check = subprocess.run(
+        [sys.executable, ROOT / "tests" / "mutants.py", "--dry"], capture_output=True, text=True, timeout=120
+    )
+    assert check.returncode == 0, check.stdout
+
+
 def test_no_file_is_packed_more_tightly_than_its_limit() -> None:
     check = subprocess.run([sys.executable, ROOT / ".ci" / "density.py", "--check"], capture_output=True, text=True)
     assert check.returncode == 0, check.stderr
