@@ -72,7 +72,7 @@ def test_what_is_not_there_is_doubted_and_the_guess_opens_its_document(
     assert "harbour/" in page.text_content("#guess")
     page.click("#guess-button")
     page.wait_for_selector("#text", state="hidden")
-    enquire(page, "Xylophones?")
+    enquire(page, "?!")  # without a word there is nothing to search for
     page.wait_for_selector("#best:has-text('None of them has a word of the question')")
 
 
