@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from support.documents import MAIL, docx_table, epub, odt, pdf_table, pptx, rtf, xlsx
+from typer.testing import CliRunner
 
+from rmreader.cli import app
 from rmreader.documents.document import Document, read_document
 from rmreader.documents.passages import Passages
 from rmreader.documents.places import TextSpan
+from rmreader.documents.shelf import Shelf
 from rmreader.reading.answers import Answer
 
 ROWS = [
@@ -207,3 +212,24 @@ def test_a_span_of_cells_reaches_from_the_first_to_the_last() -> None:
     paragraph: TextSpan = document.paragraphs[0]
     first, last = paragraph.span(0, len(paragraph.text))
     assert document.original[first:last] == "Pump C-310,31 EUR,4"
+
+
+def test_a_table_is_asked_by_the_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2", reason="PDF documents need pypdfium2")
+    for name in ("x.csv", "x.pdf"):
+        (tmp_path / name).write_bytes(TABLES[name])
+        asked = CliRunner().invoke(
+            app, ["ask", "-p", str(tmp_path / name), "--json", "What is the price of Pump C-310?"]
+        )
+        best = json.loads(asked.stdout)["answers"][0]
+        assert best["text"] == "31 EUR"
+        document = read_document(tmp_path / name)
+        assert document.original[best["start"] : best["end"]] == "31 EUR"
+        assert ("boxes" in best) == (name == "x.pdf")
+    (box,) = best["boxes"]
+    assert (box["page"], list(box)) == (1, ["page", "left", "bottom", "right", "top"])
+    shelf = Shelf.open(tmp_path / "i")
+    shelf.add(tmp_path / "x.csv")
+    cited = shelf.ask("What is the price of Pump C-310?")[0]
+    assert cited.text == "31 EUR"
+    assert TABLES["x.csv"].decode()[cited.start : cited.end] == "31 EUR"

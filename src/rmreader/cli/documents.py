@@ -28,12 +28,18 @@ _NAMES = 3  # files that are named for each
 
 @app.command()
 def index(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Folders, or single documents.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", help="Folders, or single documents.")
+    ],
     out: Annotated[
         str,
-        typer.Option("--out", "-o", help="The index: a file, or http://HOST:9200/NAME of OpenSearch."),
+        typer.Option(
+            "--out", "-o", help="The index: a file, or http://HOST:9200/NAME of OpenSearch."
+        ),
     ] = "shelf.rmindex",
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that read documents.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that read documents.")
+    ] = None,
     include: Annotated[
         list[str] | None,
         typer.Option(help="Index only files that fit this pattern, such as *.md; repeatable."),
@@ -42,12 +48,15 @@ def index(
         list[str] | None,
         typer.Option(help="Leave out files and folders that fit this, such as drafts; repeatable."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Stay, and index again whenever a file changes.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, and index again whenever a file changes.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Make folders of documents askable, or bring an index up to date: only what has changed is read again.
 
-    Text, Markdown, HTML, Word (.docx) and PDF are read. It can be stopped at any moment, and asked meanwhile.
+    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF are read. It can be stopped
+    at any moment, and asked meanwhile.
     """
     from rmreader.documents.folders import FileSelection
     from rmreader.documents.shelf import Shelf
@@ -95,10 +104,14 @@ def _report(shelf: Shelf, done: Added) -> None:
 
 @app.command()
 def chat(
-    passage: Annotated[Path | None, typer.Argument(metavar="PASSAGE_FILE", help="Document with the passage.")] = None,
+    passage: Annotated[
+        Path | None, typer.Argument(metavar="PASSAGE_FILE", help="Document with the passage.")
+    ] = None,
     index: Index = None,
     model: Model = "small",
-    top: Annotated[int, typer.Option(min=1, max=100, help="How many answers to each question, best first.")] = 3,
+    top: Annotated[
+        int, typer.Option(min=1, max=100, help="How many answers to each question, best first.")
+    ] = 3,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
 ) -> None:
@@ -111,12 +124,16 @@ def chat(
     from rmreader.reading.reader import Reader
 
     if sys.stdin is None or sys.stdout is None:
-        raise UserError("a conversation needs standard input and output, and one of them is closed.")
+        raise UserError(
+            "a conversation needs standard input and output, and one of them is closed."
+        )
     if (passage is None) == (index is None):
         raise typer.BadParameter("give either a document or --index, and not both.")
     console = Console(highlight=False)
     if index is not None:
-        talk: Chat = ShelfChat(Shelf.open(index, Reader.load(model)), console, top, min_confidence, always)
+        talk: Chat = ShelfChat(
+            Shelf.open(index, Reader.load(model)), console, top, min_confidence, always
+        )
     else:
         text = read_passage(str(passage))
         talk = Chat(Reader.load(model), text, console, top, min_confidence, always)

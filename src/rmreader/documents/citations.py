@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from rmreader.core.console import one_line
 from rmreader.documents.index import Passage
-from rmreader.documents.passages import Passages
+from rmreader.documents.parse import Box
+from rmreader.documents.passages import Passages, trim
 from rmreader.reading.answers import Answer, Answers, RankedAnswers
 
 
@@ -22,6 +23,8 @@ class LocatedAnswer:
     file: str
     """Empty where there is one text only."""
     page: int | None
+    boxes: tuple[Box, ...] = ()
+    """The rectangles that it takes up on the page of a PDF document."""
 
     @property
     def text(self) -> str:
@@ -46,6 +49,8 @@ class LocatedAnswer:
             tree["file"] = self.file
         if self.page:
             tree["page"] = self.page
+        if self.boxes:
+            tree["boxes"] = [box._asdict() for box in self.boxes]
         return tree
 
 
@@ -57,8 +62,10 @@ def locate_answers(passages: Passages, answers: Answers) -> LocatedAnswers:
     """The answers that a reader found in ``passages.text``, with their places in the files."""
 
     def locate(answer: Answer) -> LocatedAnswer:
+        answer = passages.trim(answer)
         file, original = passages.locate(answer)
-        return LocatedAnswer(answer, original, file, passages.page(answer))
+        boxes = tuple(passages.boxes(answer))
+        return LocatedAnswer(answer, original, file, passages.page(answer), boxes)
 
     return LocatedAnswers(
         answers=tuple(locate(answer) for answer in answers),
@@ -83,6 +90,7 @@ class Citation:
     @classmethod
     def of(cls, answer: Answer, passage: Passage) -> Citation:
         """An answer that a reader found in a passage of an index."""
+        answer = trim(answer, passage.stretch)
         start, end = passage.stretch.span(answer.start, answer.end)
         return cls(answer, passage, start, end)
 

@@ -76,25 +76,30 @@ class Passages:
         located = self.locate(answer)[1]
         return self.documents[self._number(answer)].boxes(located.start, located.end)
 
-    def locate(self, answer: Answer) -> tuple[str, Answer]:
-        """The name of the text that an answer is in, and the answer with its places in that text.
+    def trim(self, answer: Answer) -> Answer:
+        """The answer without column names at its edges, which are elsewhere in a table."""
+        if not self.documents:
+            return answer
+        number = self._number(answer)
+        return trim(answer, self._wholes[number], self.begins[number])
 
-        Column names at the edges of an answer out of a table are left out of it.
-        """
+    def locate(self, answer: Answer) -> tuple[str, Answer]:
+        """The name of the text that an answer is in, and the answer with its places there."""
+        answer = self.trim(answer)
         number = self._number(answer)
         begin = self.begins[number]
         start = answer.start - begin
         end = answer.end - begin
         sentence_start = answer.sentence_start - begin
-        text = answer.text
         if self.documents:
             whole = self._wholes[number]
-            first, last = whole.trim(start, end)
-            text = text[first - start : last - start]
-            start, end = whole.span(first, last)
-            sentence_start, _ = whole.span(sentence_start, last)
+            sentence_start, _ = whole.span(sentence_start, end)
+            start, end = whole.span(start, end)
         here = dataclasses.replace(
-            answer, text=text, start=start, end=end, sentence_start=sentence_start
+            answer,
+            start=start,
+            end=end,
+            sentence_start=sentence_start,
         )
         return self.names[number], here
 
@@ -104,6 +109,15 @@ class Passages:
 
     def _number(self, answer: Answer) -> int:
         return bisect_right(self.begins, answer.start) - 1
+
+
+def trim(answer: Answer, span: TextSpan, begin: int = 0) -> Answer:
+    """An answer in a span that begins at ``begin``, without column names at its edges."""
+    start, end = span.trim(answer.start - begin, answer.end - begin)
+    start += begin
+    end += begin
+    text = answer.text[start - answer.start : end - answer.start]
+    return dataclasses.replace(answer, text=text, start=start, end=end)
 
 
 def _first_place(span: TextSpan) -> int:
@@ -116,19 +130,26 @@ def split(paragraphs: Iterable[TextSpan]) -> Iterator[TextSpan]:
     size = 0
     for paragraph in paragraphs:
         is_full = size >= _SMALL or size + len(paragraph.text) > _LARGE
-        if waiting and (is_full or not _is_same_section(waiting[-1], paragraph)):
-            yield join(waiting, waiting[0].page, waiting[0].heading)
+        is_other = bool(waiting) and not _is_same_section(waiting[-1], paragraph)
+        if waiting and (is_full or is_other):
+            yield _joined(waiting)
             waiting = []
             size = 0
         for part in _cut(paragraph):
             if size and size + len(part.text) > _LARGE:
-                yield join(waiting, waiting[0].page, waiting[0].heading)
+                yield _joined(waiting)
                 waiting = []
                 size = 0
             waiting.append(part)
             size += len(part.text)
     if waiting:
-        yield join(waiting, waiting[0].page, waiting[0].heading)
+        yield _joined(waiting)
+
+
+def _joined(spans: Sequence[TextSpan]) -> TextSpan:
+    """Spans of one section as one."""
+    first = spans[0]
+    return join(spans, first.page, first.heading)
 
 
 def _is_same_section(first: TextSpan, second: TextSpan) -> bool:
