@@ -116,6 +116,8 @@ class TextSpan:
 
         A part that is nothing but column names stays as it is.
         """
+        if len(self.runs) < 3:  # a name, what follows it, and a cell
+            return start, end
         first = self._run_at(start)
         last = self._run_at(end - 1)
         low, high = start, end
@@ -155,6 +157,8 @@ class TextSpan:
         return origin, origin + length
 
     def _run_at(self, character: int) -> int:
+        if len(self.runs) == 1:
+            return 0
         return max(0, bisect_right(self.runs, character, key=lambda run: run[0]) - 1)
 
     def _begin_of(self, number: int) -> int:
