@@ -97,9 +97,8 @@ def main() -> None:
             steps[objective] = seconds(lambda s=step, b=batch: s(b), setup.device, repeats)  # type: ignore[misc]
         rewards, learner = setup.rewards, run.learner
         assert rewards is not None
-        assert batch.start is not None
-        assert batch.end is not None
-        span = Span(batch.start, batch.end)
+        assert batch.target is not None
+        span = Span(batch.target.start, batch.target.end)
         look = captured(lambda b: {"reward": torch.cat(learner._rewards(b, span, span))}, learner)
         reward = seconds(lambda: look(batch), setup.device, 10 * repeats)
         shape = f"batch {options.batch}, {batch.context.shape[1]} tokens, hidden {options.hidden}, {setup.device}"

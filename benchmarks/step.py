@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from rmreader.core.recipe import Recipe, recipe_from
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, Target
 from rmreader.data.batches import list_letters
 from rmreader.kernels.graphs import Graphed
 from rmreader.model.network import Network, Sizes
@@ -66,7 +66,7 @@ def invent(size: int, seed: int) -> Batch[Tensor]:
     table = Words(torch.randn(words, VECTORS, generator=draw), characters, letters, whole(0, words, words), letters * 0)
     batch = Batch(
         text(question_lengths, N), text(context_lengths, M), question_lengths, context_lengths, table,
-        start, start + whole(0, 4, size), letters=torch.from_numpy(list_letters(letters.numpy())),
+        target=Target(start, start + whole(0, 4, size)), letters=torch.from_numpy(list_letters(letters.numpy())),
     )  # fmt: skip
     return batch.map(lambda tensor: tensor.to(DEVICE))
 

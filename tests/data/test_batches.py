@@ -203,8 +203,7 @@ def test_a_batch_says_what_the_texts_say(
     assert len(batch.words.lengths) % pad.words == 0
     assert len(batch.words.lengths) - used < pad.words
     assert batch.words.characters.shape[1] == max(pad.characters, batch.words.lengths.max())
-    assert batch.start is None
-    assert batch.end is None
+    assert batch.target is None
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
@@ -244,9 +243,9 @@ def test_a_long_passage_is_cut_to_a_window_with_the_answer(
     encoded = encode_file(path, folder)
     words = lexicon.look_up(encoded.vocabulary)
     whole, cut = (assemble(encoded, words, np.array([0]), max_context=most) for most in (None, limit))
-    assert (whole.start.tolist(), whole.end.tolist(), whole.context.shape[1]) == ([start], [end], length)
+    assert (whole.target.start.tolist(), whole.target.end.tolist(), whole.context.shape[1]) == ([start], [end], length)
     assert cut.context_lengths.tolist() == [min(length, limit)]
-    first, last = int(cut.start[0]), int(cut.end[0])
+    first, last = int(cut.target.start[0]), int(cut.target.end[0])
     assert 0 <= first <= last < min(length, limit)
     assert last - first == min(end - start, limit - 1)
     begin, size = (int(part[0]) for part in crop(encoded, np.array([0]), limit))
@@ -265,12 +264,13 @@ def test_windows_say_nothing_about_where_the_answer_stands(tmp_path: Path, lexic
     path.write_text(json.dumps({"data": [{"paragraphs": [row | {"qas": rows}]}]}), encoding="utf-8")
     encoded = encode_file(path, tmp_path)
     batch = assemble(encoded, lexicon.look_up(encoded.vocabulary), np.arange(300), max_context=100)
-    shares = np.histogram(batch.start, bins=5, range=(0, 99))[0] / 300
+    shares = np.histogram(batch.target.start, bins=5, range=(0, 99))[0] / 300
     assert (np.abs(shares - 0.2) < 0.08).all()
     alone = assemble(encoded, lexicon.look_up(encoded.vocabulary), np.array([17]), max_context=100)
-    assert alone.start[0] == batch.start[17]  # whatever else is in the batch
+    assert alone.target.start[0] == batch.target.start[17]  # whatever else is in the batch
     some = encoded.subset([17])
-    assert assemble(some, lexicon.look_up(some.vocabulary), np.array([0]), max_context=100).start[0] == batch.start[17]
+    again = assemble(some, lexicon.look_up(some.vocabulary), np.array([0]), max_context=100)
+    assert again.target.start[0] == batch.target.start[17]
 
 
 def test_a_question_without_an_answer_has_minus_one(
@@ -279,8 +279,8 @@ def test_a_question_without_an_answer_has_minus_one(
     encoded = encode_file(write(tree), tmp_path / "cache")
     words = lexicon.look_up(encoded.vocabulary)
     batch = assemble(encoded, words, np.arange(5), max_context=8)
-    assert (batch.start[3], batch.end[3]) == (-1, -1)
-    assert (np.delete(batch.start, 3) >= 0).all()
+    assert (batch.target.start[3], batch.target.end[3]) == (-1, -1)
+    assert (np.delete(batch.target.start, 3) >= 0).all()
 
 
 @pytest.mark.data

@@ -150,11 +150,13 @@ def test_an_end_pointer_fed_without_the_sum_is_caught(
 
     def without_sum(
         self: pointer.Pointer, R: Tensor, V: Tensor, context: Tensor, question: Tensor
-    ) -> tuple[Tensor, Tensor, None, None]:
+    ) -> tuple[Tensor, Tensor, None, Tensor, Tensor, None]:
         s = pointer.summary(V, self.w, question)
-        log_p1 = pointer.masked_log_softmax(self.start(R, s), context, dim=1)
+        start = self.start(R, s)
+        log_p1 = pointer.masked_log_softmax(start, context, dim=1)
         s = self.fusion(s.expand_as(R), R * log_p1.exp()[:, :, None])
-        return log_p1, pointer.masked_log_softmax(self.end(R, s), context, dim=1), None, None
+        end = self.end(R, s)
+        return log_p1, pointer.masked_log_softmax(end, context, dim=1), None, start, end, None
 
     monkeypatch.setattr(pointer.Pointer, "forward", without_sum)
     assert padding_leak(network, examples) < CLEAN  # it hides from this one

@@ -73,8 +73,8 @@ def test_attentions_come_only_on_request() -> None:
 def test_a_missing_input_is_named() -> None:
     network = make_network(1, inputs=FULL_INPUTS, sizes=FULL_SIZES)
     batch = make_batch(make_examples(1, LENGTHS, FULL_SIZES))
-    for field in ("question_tags", "context_layers"):
-        with pytest.raises(ValueError, match="the batch has none"):
+    for field, name in (("tags", "tags"), ("contextual", "contextual layers")):
+        with pytest.raises(ValueError, match=f"the batch has no {name}"):
             network(replace(batch, **{field: None}))
 
 

@@ -59,7 +59,7 @@ def test_padding_and_neighbours_do_not_touch_the_log_odds() -> None:
     torch.manual_seed(3)
     pointer = Pointer(CONFIG).double().eval()
     R, V, context, question = texts(4)
-    _, _, together, _ = pointer(R, V, context, question)
+    together = pointer(R, V, context, question)[2]
     for k, (n, m) in enumerate(LENGTHS):
         alone = pointer(R[k : k + 1, :m], V[k : k + 1, :n], context[k : k + 1, :m], question[k : k + 1, :n])[2]
         torch.testing.assert_close(alone, together[k : k + 1])

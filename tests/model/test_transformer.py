@@ -137,7 +137,7 @@ def batch_of(
         np.array([len(rows) for rows in contexts]),
         Words(none, none, none, none, none),
     )
-    return replace(batch, **vars(laid)).map(torch.from_numpy)
+    return replace(batch, contextual=laid).map(torch.from_numpy)
 
 
 def tuned(folder: Path, **changes: object) -> tuple[TunedEncoder, Pieces]:

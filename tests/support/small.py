@@ -14,7 +14,7 @@ from reference import Word
 from torch import Tensor, nn
 
 from rmreader.core.recipe import Inputs, NetworkConfig
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, FrozenLayers, Tags
 from rmreader.model.aligner import AligningBlock
 from rmreader.model.attention import Similarity
 from rmreader.model.encoder import Encoder
@@ -87,6 +87,7 @@ def make_batch(examples: Sequence[Example], more: int = 0, dtype: torch.dtype = 
         np.array([w.trained for w in table]),
     )
     fields: dict[str, Any] = {}
+    every_tags, every_layers = [], []
     for side, name in enumerate(("question", "context")):
         longest = max(len(pair[side]) for pair in texts) + more
         ids = np.zeros((len(texts), longest), np.int64)
@@ -98,9 +99,12 @@ def make_batch(examples: Sequence[Example], more: int = 0, dtype: torch.dtype = 
                 tags[row, column] = word.pos, word.ner
                 if layers is not None:
                     layers[row, column] = word.layers
-        fields[name], fields[f"{name}_tags"], fields[f"{name}_layers"] = ids, tags, layers
+        fields[name] = ids
+        every_tags.append(tags)
+        every_layers.append(layers)
         fields[f"{name}_lengths"] = np.array([len(pair[side]) for pair in texts])
-    batch: Batch[Any] = Batch(words=words, **fields)
+    contextual = None if first.layers is None else FrozenLayers(*every_layers)
+    batch: Batch[Any] = Batch(words=words, tags=Tags(*every_tags), contextual=contextual, **fields)
 
     def tensor(array: NDArray[Any]) -> Tensor:
         made = torch.from_numpy(array)

@@ -46,11 +46,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.fixture
 def stop_after() -> Callable[[int], Any]:
-    """A stop that is asked for once it has been looked at this often (twice or thrice a step)."""
+    """A stop that is asked for once it has been looked at half as often (once a step)."""
 
     class StopAfter:
         def __init__(self, looks: int) -> None:
-            self.looks = looks
+            self.looks = looks // 2
 
         def __bool__(self) -> bool:
             self.looks -= 1

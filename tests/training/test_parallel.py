@@ -22,6 +22,7 @@ from support.processes import started
 
 from rmreader.core.errors import UserError
 from rmreader.training.parallel import World
+from rmreader.training.parts import Part
 from rmreader.training.trainer import Run
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -58,7 +59,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_every_row_is_in_one_part_and_a_group_in_one_too(sizes: list[int], size: int, grouped: bool) -> None:
     groups = np.repeat(np.random.default_rng(len(sizes)).permutation(len(sizes)), sizes)
     index = np.arange(len(groups))
-    parts = [World(rank, size).rows(index, groups if grouped else None) for rank in range(size)]
+    parts = [Part(rank, size).rows(index, groups if grouped else None) for rank in range(size)]
     assert np.concatenate(parts).tolist() == index.tolist()
     if grouped:
         seen = [set(groups[part].tolist()) for part in parts]
@@ -133,10 +134,11 @@ def test_one_process_that_reads_in_two_parts_ends_where_two_processes_do(tiny: A
 
 
 def test_parts_that_the_processes_cannot_share_are_refused() -> None:
-    assert World(1, 2).parts(6) == [World(3, 6), World(4, 6), World(5, 6)]
-    assert World(1, 2).parts(1) == [World(1, 2)]
+    device = torch.device("cpu")
+    assert World(1, 2, device).parts(6) == [Part(3, 6), Part(4, 6), Part(5, 6)]
+    assert World(1, 2, device).parts(1) == [Part(1, 2)]
     with pytest.raises(UserError, match=r"training\.parts=3: give a multiple of torchrun's 2 processes"):
-        World(0, 2).parts(3)
+        World(0, 2, device).parts(3)
 
 
 @pytest.mark.parametrize("mode", ["frozen", "tuned"])

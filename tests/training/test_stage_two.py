@@ -24,7 +24,7 @@ def test_stage_two_starts_from_the_weights_of_stage_one(tiny: Any, tmp_path: Pat
     first = tiny.finished(tmp_path / "ml", "training.epochs=2", *ALL)
     init = (f"training.init={tmp_path / 'ml' / source}", "training.objective=dcrl", *ALL)
     run = Run(tiny.setup(tmp_path / "dcrl", *init))
-    kept = first.learner.kept.state_dict()
+    kept = first.learner.averaged.state_dict()
     assert all(torch.equal(tensor, kept[name]) for name, tensor in run.learner.network.state_dict().items())
     assert run.setup.lexicon.fingerprint == first.setup.lexicon.fingerprint
     assert run.go(Stop()).finished

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from rmreader.core.errors import UserError
+from rmreader.data.batch import FrozenLayers, LayerRows, WordRows
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.readers.folder import open_folder
@@ -165,15 +166,15 @@ def test_cut_passages_get_the_vectors_and_pieces_of_their_own_words(tiny: Any, b
     cut = Feed(encoded, setup.lexicon, CPU, max_context=15, text_inputs=TextInputs(inputs, CPU, tmp_path))
     ((_, full),), ((_, part),) = whole.batches([index]), cut.batches([index])
     assert part.context.shape[1] == 15
-    for k, first in enumerate(part.offset.tolist()):
-        assert torch.equal(part.context_layers[k], full.context_layers[k, first : first + 15])
+    for k, first in enumerate(part.source.offset.tolist()):
+        assert torch.equal(part.contextual.context[k], full.contextual.context[k, first : first + 15])
     tuned = replace(inputs, contextual_mode="tuned")
     text_inputs = TextInputs(tuned, CPU, tmp_path)
     ((_, laid),) = Feed(encoded, setup.lexicon, CPU, max_context=15, text_inputs=text_inputs).batches([index])
     table = text_inputs.pieces.table(encoded.vocabulary)
-    for k, (i, first) in enumerate(zip(index.tolist(), laid.offset.tolist(), strict=True)):
+    for k, (i, first) in enumerate(zip(index.tolist(), laid.source.offset.tolist(), strict=True)):
         words = encoded.context_tokens(i)[first : first + 15]
-        found = laid.pieces.flatten()[laid.context_pieces[k].long()]
+        found = laid.contextual.pieces.flatten()[laid.contextual.context_pieces[k].long()]
         assert found.tolist() == table.ids[table.offsets[words]].tolist()
 
 
@@ -189,13 +190,13 @@ def test_rows_filled_in_on_the_device_are_the_vectors_gathered_on_the_host(
         assert feed._more is not None
         feed._more.resident = resident  # as it is where the vectors lie on a GPU
         ((_, batch),) = feed.batches([np.array([3, 9, 20])])
-        assert (batch.context_layers is None) == resident
-        assert (batch.context_layer_rows is None) == (not resident)
-        assert (batch.words, batch.word_rows.dtype) == (None, torch.int64)
+        assert isinstance(batch.contextual, LayerRows if resident else FrozenLayers)
+        assert isinstance(batch.words, WordRows)
+        assert batch.words.rows.dtype == torch.int64
         batches.append(feed.fill(batch))
-    for name in ("question_layers", "context_layers"):
-        assert torch.equal(*(getattr(batch, name) for batch in batches))
-        assert getattr(batches[0], name).dtype == torch.float16
+    for name in ("question", "context"):
+        assert torch.equal(*(getattr(batch.contextual, name) for batch in batches))
+        assert getattr(batches[0].contextual, name).dtype == torch.float16
 
 
 def test_batches_of_repeating_shapes_list_the_letters_of_their_words(tiny: Any, tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_a_tuned_encoder_is_tuned_further_without_another_copy_of_it(
     shutil.rmtree(copied)
     again = (*settings, f"training.init={tmp_path / 'first' / source}")
     second = Run(tiny.setup(tmp_path / "second", *again))
-    kept = first.learner.kept.state_dict()
+    kept = first.learner.averaged.state_dict()
     assert all(torch.equal(tensor, kept[name]) for name, tensor in second.learner.network.state_dict().items())
     second.go(stop_after(8))
     shutil.rmtree(tmp_path / "first")

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from rmreader.core.errors import UserError
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, QuestionSource, Target
 from rmreader.data.encode import encode_pairs
 from rmreader.data.split import split
 from rmreader.model.network import Network
@@ -76,7 +76,7 @@ def test_the_log_of_a_run_in_parts_is_that_of_the_whole_run(
 
     def poison(self: Feed, batch: Batch[Any]) -> Batch[Any]:
         filled = fill(self, batch)
-        if self.max_context is None or batch.index is None or 3 not in batch.index.tolist():
+        if self.max_context is None or 3 not in batch.source.index.tolist():
             return filled
         words = dataclasses.replace(filled.words, vectors=filled.words.vectors * torch.nan)
         return dataclasses.replace(filled, words=words)
@@ -237,7 +237,7 @@ def test_too_many_bad_steps_end_the_run_with_their_questions_saved(
 
     def poison(self: Feed, batch: Batch[Any]) -> Batch[Any]:
         filled = fill(self, batch)
-        if batch.index is not None and self.max_context is not None and 3 in batch.index.tolist():
+        if self.max_context is not None and 3 in batch.source.index.tolist():
             words = dataclasses.replace(filled.words, vectors=filled.words.vectors * torch.nan)
             filled = dataclasses.replace(filled, words=words)
         return filled
@@ -324,9 +324,8 @@ def test_reward_of_a_cut_passage_is_that_of_its_words(tiny: Any, tmp_path: Path)
     """The true span has reward 1 wherever the window of the passage begins."""
     run = Run(tiny.setup(tmp_path, "training.objective=dcrl", "training.max_context=12"))
     _, batch = next(run.setup.train.batches([np.arange(40)]))
-    assert batch.offset is not None
-    assert batch.offset.max() > 0
-    truth, first = Span(batch.start, batch.end), Span(batch.start * 0, batch.end * 0)
+    assert batch.source.offset.max() > 0
+    truth, first = Span(batch.target.start, batch.target.end), Span(batch.target.start * 0, batch.target.end * 0)
     reward_truth, reward_first = run.learner._rewards(batch, truth, first)
     assert reward_truth.min() == 1
     assert reward_first.mean() < 0.5
@@ -349,7 +348,10 @@ def test_plain_samples_are_scored_by_what_they_are_drawn_from(tiny: Any, tmp_pat
     number = torch.zeros(rows, dtype=torch.long)
     _, batch = next(run.setup.train.batches([np.arange(2)]))
     batch = dataclasses.replace(
-        batch, start=number, end=number, index=number, offset=number, context_lengths=torch.full((rows,), m)
+        batch,
+        target=Target(number, number),
+        source=QuestionSource(number, number),
+        context_lengths=torch.full((rows,), m),
     )
     torch.manual_seed(1)
     loss, _ = run.learner._reinforce(batch, log_p1, log_p2)
@@ -372,7 +374,7 @@ def test_network_learns_the_tiny_data(tiny: Any, tmp_path: Path) -> None:
     run = tiny.finished(
         tmp_path, *settings, "training.holdout=0", "training.schedule=anneal", "network.dropout=0", QUICK
     )
-    assert evaluate(run.learner.kept, run.setup.train, 15).f1 > 40  # at random: about 3
+    assert evaluate(run.learner.averaged, run.setup.train, 15).f1 > 40  # at random: about 3
 
 
 def test_curves_for_tensorboard_are_written_on_request(tiny: Any, tmp_path: Path) -> None:

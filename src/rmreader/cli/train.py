@@ -71,7 +71,7 @@ def train(
     from rmreader.core.recipe import load_recipe
 
     settings = load_recipe(recipe, overrides or ())
-    from rmreader.training.parallel import leads
+    from rmreader.training.parallel import is_main
     from rmreader.training.trainer import train as run
 
     files = {name: Path(path) for name, _, path in (word.partition("=") for word in predict or ())}
@@ -81,7 +81,7 @@ def train(
     result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve, predict=files)
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
-    if not leads():
+    if not is_main():
         return
     if json:
         emit_json(dataclasses.asdict(result) | {"best": str(result.best)})

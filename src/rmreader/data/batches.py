@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.data.batch import Batch, given
+from rmreader.data.batch import Batch, QuestionSource, Target, WordRows
 from rmreader.data.encoded import Encoded
 from rmreader.text.words import Words, round_up
 
@@ -146,23 +146,25 @@ def assemble_rows(
     padded = np.zeros(round_up(len(distinct), pad.words), dtype=np.int64)
     padded[: len(distinct)] = distinct
 
-    start = end = None
-    if encoded.answered:
-        start = np.where(encoded.start[index] < 0, -1, encoded.start[index] - begin)
-        end = np.where(encoded.end[index] < 0, -1, np.minimum(encoded.end[index] - begin, context_lengths - 1))
     return Batch(
         question=row[question],
         context=row[context],
         question_lengths=question_lengths,
         context_lengths=context_lengths,
-        words=None,
-        word_rows=padded,
-        word_characters=max(int(lengths[distinct].max()), pad.characters),
-        start=start,
-        end=end,
-        index=index.astype(np.int64),
-        offset=begin,
+        words=WordRows(padded, max(int(lengths[distinct].max()), pad.characters)),
+        source=QuestionSource(index.astype(np.int64), begin),
+        target=_targets(encoded, index, begin, context_lengths),
     )
+
+
+def _targets(encoded: Encoded, index: NDArray[Any], begin: Ints, lengths: Ints) -> Target[Any] | None:
+    """The answers in tokens of the passages as they are cut, where the data has any."""
+    if not encoded.answered:
+        return None
+    start = encoded.start[index]
+    end = encoded.end[index]
+    last = np.minimum(end - begin, lengths - 1)  # an answer longer than the window ends with it
+    return Target(np.where(start < 0, -1, start - begin), np.where(end < 0, -1, last))
 
 
 def token_rows(
@@ -185,9 +187,11 @@ def _runs(first: NDArray[Any], lengths: NDArray[Any], width: int) -> NDArray[np.
 
 def look_up(batch: Batch[Any], table: Words[Any]) -> Batch[Any]:
     """The batch with its words themselves in place of their rows, for arrays and tensors alike."""
-    words = table.take(given(batch.word_rows))
-    characters = words.characters[:, : batch.word_characters]  # as wide as the longest of them needs
-    return replace(batch, words=replace(words, characters=characters), word_rows=None)
+    if isinstance(batch.words, Words):
+        return batch
+    words = table.take(batch.words.rows)
+    characters = words.characters[:, : batch.words.characters]  # as wide as the longest needs
+    return replace(batch, words=replace(words, characters=characters))
 
 
 def list_letters(lengths: NDArray[Any]) -> Ints:

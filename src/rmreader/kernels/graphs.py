@@ -97,5 +97,10 @@ class _Captured:
 def flatten(batch: Batch[Tensor]) -> list[Tensor]:
     """Every tensor of a batch, in an order of its own."""
     tensors: list[Tensor] = []
-    batch.map(lambda tensor: tensors.append(tensor) or tensor)  # type: ignore[func-returns-value]
+
+    def collect(tensor: Tensor) -> Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    batch.map(collect)
     return tensors

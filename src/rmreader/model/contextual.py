@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rmreader.core.recipe import Inputs
-from rmreader.data.batch import Batch, given
+from rmreader.data.batch import Batch
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
 from rmreader.model.encoder import take_rows
 from rmreader.model.transformer import Transformer, load_transformer
-from rmreader.text.piece_layout import lay_out_alone
+from rmreader.text.piece_layout import Layout, lay_out_alone
 from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
 
 # files that make a reader with a tuned encoder independent of the encoder's own folder
@@ -96,12 +96,17 @@ class TunedEncoder(nn.Module):
 
     def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
         """The layers of the question's and of the context's words, [B, n, layers, size] each; zero at padding."""
-        main = self.transformer(given(batch.pieces), batch.piece_types, given(batch.piece_mask)).flatten(0, 1)
+        layout = batch.contextual
+        if not isinstance(layout, Layout):
+            raise ValueError("the batch has no pieces, which are needed here")
+        main = self.transformer(layout.pieces, layout.piece_types, layout.piece_mask).flatten(0, 1)
         query = main
-        if batch.query_pieces is not None and batch.query_mask is not None:
-            query = self.transformer(batch.query_pieces, None, batch.query_mask).flatten(0, 1)
-        question = take_rows(query, given(batch.question_pieces)) * (batch.question != 0)[..., None, None]
-        return question, take_rows(main, given(batch.context_pieces)) * (batch.context != 0)[..., None, None]
+        if layout.query_pieces is not None and layout.query_mask is not None:
+            query = self.transformer(layout.query_pieces, None, layout.query_mask).flatten(0, 1)
+        is_question = (batch.question != 0)[..., None, None]
+        is_context = (batch.context != 0)[..., None, None]
+        question = take_rows(query, layout.question_pieces) * is_question
+        return question, take_rows(main, layout.context_pieces) * is_context
 
 
 def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEncoder, Pieces]:

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.core.recipe import Inputs, NetworkConfig
-from rmreader.data.batch import Batch, given
+from rmreader.data.batch import Batch, FrozenLayers, required
 from rmreader.kernels.embedding import embedding
 from rmreader.kernels.lstm import Kernel
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.precision import product_type
+from rmreader.text.words import Words
 
 
 @dataclass(frozen=True)
@@ -113,18 +114,23 @@ class Encoder(nn.Module):
         words = self._words(batch)
         matches: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.exact_match:
-            keys = given(batch.words).keys
+            keys = _words(batch).keys
             matches = exact_match(keys[batch.question], keys[batch.context], question_mask, context_mask)
-        question_layers, context_layers = contextual or (batch.question_layers, batch.context_layers)
-        Q = self._inputs(words, batch.question, matches[0], batch.question_tags, question_layers)
-        C = self._inputs(words, batch.context, matches[1], batch.context_tags, context_layers)
+        layers: tuple[Tensor | None, Tensor | None] = contextual or (None, None)
+        if contextual is None and isinstance(batch.contextual, FrozenLayers):
+            layers = (batch.contextual.question, batch.contextual.context)
+        tags: tuple[Tensor | None, Tensor | None] = (None, None)
+        if batch.tags is not None:
+            tags = (batch.tags.question, batch.tags.context)
+        Q = self._inputs(words, batch.question, matches[0], tags[0], layers[0])
+        C = self._inputs(words, batch.context, matches[1], tags[1], layers[1])
         V, _ = self.lstm(Q, batch.question_lengths)
         U, _ = self.lstm(C, batch.context_lengths)
         return V, U
 
     def _words(self, batch: Batch[Tensor]) -> list[Tensor]:
         """What is the same wherever a word is, each [W, …]: its vector and its character states."""
-        words = given(batch.words)
+        words = _words(batch)
         if self.words is None:
             vectors = words.vectors.to(product_type(self.lstm.weight_ih))
         else:  # in full precision, since the gradients of all places of a word are added up
@@ -141,11 +147,18 @@ class Encoder(nn.Module):
         if match is not None:
             parts.append(match[:, :, None].to(words[0].dtype))
         if self.pos is not None and self.ner is not None:
-            pos, ner = given(tags).unbind(dim=-1)
+            pos, ner = required(tags, "tags").unbind(dim=-1)
             parts += [self.pos(pos), self.ner(ner)]
         if self.mix is not None:
-            parts.append(self.mix(given(layers)))
+            parts.append(self.mix(required(layers, "contextual layers")))
         return parts
+
+
+def _words(batch: Batch[Tensor]) -> Words[Tensor]:
+    """The words of a batch, which must have been looked up."""
+    if not isinstance(batch.words, Words):
+        raise ValueError("the batch has rows of words; look them up first")
+    return batch.words
 
 
 def take_rows(table: Tensor, index: Tensor) -> Tensor:

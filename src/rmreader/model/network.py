@@ -20,9 +20,11 @@ class Pointers:
 
     log_p1: Tensor  # [B, m]
     log_p2: Tensor  # [B, m]
+    no_answer: Tensor | None  # [B]: log-odds that the passage holds no answer, where the network has them
+    start: Tensor  # [B, m]: logits, by which several passages are compared; of any number at padding
+    end: Tensor  # [B, m]
+    none: Tensor | None  # [B]: logit of no answer, on the scale of a start's plus an end's
     rounds: list[Round] = field(default_factory=list)  # E and B of every block, where asked for
-    no_answer: Tensor | None = None  # [B]: log-odds that the passage holds no answer, where the network has them
-    log_total: Tensor | None = None  # [B]: log of the mass of all spans, where ``pointer.totals`` asks for it
 
 
 class Network(nn.Module):
@@ -48,5 +50,6 @@ class Network(nn.Module):
         contextual = None if self.contextual is None else self.contextual(batch)
         V, U = self.encoder(batch, question, context, contextual)
         R, rounds = self.aligner(U, V, context, question)
-        log_p1, log_p2, no_answer, log_total = self.pointer(R, V, context, question)
-        return Pointers(log_p1, log_p2, rounds if keep_attention else [], no_answer, log_total)
+        log_p1, log_p2, no_answer, start, end, none = self.pointer(R, V, context, question)
+        kept = rounds if keep_attention else []
+        return Pointers(log_p1, log_p2, no_answer, start, end, none, kept)

@@ -82,7 +82,6 @@ class Pointer(nn.Module):
         self.end = Scorer(size)
         self.drop = VariationalDropout(config.dropout)
         self.no_answer = NoAnswer(size) if config.no_answer else None
-        self.totals = False  # whether log Z is given too, for a softmax over several passages
 
     def compile_pointer(self) -> None:
         """Fuse the whole pointer into few kernels, the same ones for any lengths."""
@@ -90,9 +89,9 @@ class Pointer(nn.Module):
 
     def forward(
         self, R: Tensor, V: Tensor, context: Tensor, question: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂ [B, m], log-odds of no answer [B], and
-        log Z₁·Z₂ [B], the mass of all spans."""
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
+        """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂ [B, m], log-odds of no answer [B]; and
+        the logits that they come from: of start and end [B, m] and of no answer [B]."""
         R, V = self.drop(R), self.drop(V)
         s = summary(V, self.w, question)
         start = self.start(R, s)
@@ -100,9 +99,9 @@ class Pointer(nn.Module):
         l1 = expectation(R, log_p1.exp())
         end = self.end(R, self.fusion(s, l1))  # s̃ = fusion(s, l)
         log_p2 = masked_log_softmax(end, context, dim=1)  # Eq. 16
-        total = log_total(start, context) + log_total(end, context) if self.totals else None
         if self.no_answer is None:
-            return log_p1, log_p2, None, total
+            return log_p1, log_p2, None, start, end, None
         z = self.no_answer(l1, expectation(R, log_p2.exp()), s)
         # p(none) = e^z / (e^z + Σᵢⱼ e^(startᵢ + endⱼ)), and that sum is Z₁·Z₂
-        return log_p1, log_p2, z - log_total(start, context) - log_total(end, context), total
+        log_odds = z - log_total(start, context) - log_total(end, context)
+        return log_p1, log_p2, log_odds, start, end, z

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rmreader.text.arrays import A, Arrays
 from rmreader.text.pieces import Frame, Pieces, PieceTable
 from rmreader.text.words import round_up
 
@@ -19,8 +20,8 @@ Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The sequences of a batch and where its words are in them; the names are those of ``Batch``.
+class Layout(Arrays[A]):
+    """The sequences of a batch and where its words are in them.
 
     Row k is the (first) window of example k; further windows come after row B. ``question_pieces``
     and ``context_pieces`` count through the flattened rows, row · s + column, of ``pieces``; those
@@ -28,13 +29,13 @@ class Layout:
     anywhere.
     """
 
-    pieces: Ints  # [R, s]: passages, or pairs of question and passage
-    piece_types: Ints  # [R, s]
-    piece_mask: NDArray[np.bool_]  # [R, s]
-    question_pieces: Ints  # [B, n]
-    context_pieces: Ints  # [B, m]
-    query_pieces: Ints | None = None  # [Q, t]: questions, where they are encoded apart
-    query_mask: NDArray[np.bool_] | None = None  # [Q, t]
+    pieces: A  # int [R, s]: passages, or pairs of question and passage
+    piece_types: A  # int [R, s]: segment of each piece
+    piece_mask: A  # bool [R, s]
+    question_pieces: A  # int [B, n]
+    context_pieces: A  # int [B, m]
+    query_pieces: A | None = None  # int [Q, t]: questions, where they are encoded apart
+    query_mask: A | None = None  # bool [Q, t]
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def lay_out(
     pairing: Literal["apart", "together"],
     widths: tuple[int, int] | None = None,
     pad: PiecePadding | None = None,
-) -> Layout:
+) -> Layout[NDArray[Any]]:
     """Lay out texts, given as rows of ``table``.
 
     ``widths`` are n and m, where these are wider than the longest texts.

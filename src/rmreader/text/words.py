@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-A = TypeVar("A")  # np.ndarray here, torch.Tensor from kernels/ on
+from rmreader.text.arrays import A, Arrays
+
 B = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class Words(Generic[A]):
+class Words(Arrays[A]):
     """A table of W distinct words. Row 0 is padding: a zero vector, one padding character, key -1.
 
     Texts refer to words by row, so the character encoder runs once for each distinct word, not once
@@ -22,13 +23,12 @@ class Words(Generic[A]):
     characters: A  # int [W, c]: character ids, 0 is padding
     lengths: A  # int [W]: how many characters, at least 1
     keys: A  # int [W]: equal for two words exactly when they match ignoring case
-    trainable: (
-        A  # int [W]: row of the network's own trained vectors; 0 where the known vector is used
-    )
+    trainable: A  # int [W]: row of the network's trained vectors; 0 where the known one is used
 
     def map(self, change: Callable[[A], B]) -> Words[B]:
-        """Return the same words with ``change`` applied to every array."""
-        return Words(*(change(getattr(self, name)) for name in self.__dataclass_fields__))
+        """The same words with ``change`` applied to every array."""
+        words: Words[B] = super().map(change)
+        return words
 
     def take(self: Words[Any], rows: Any) -> Words[Any]:
         """Return the table of the chosen rows, for arrays and tensors alike."""

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import Inputs
-from rmreader.data.batch import Batch, given
+from rmreader.data.batch import Batch, FrozenLayers, LayerRows, QuestionSource, Tags, required
 from rmreader.data.batches import token_rows
 from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import Tagged, tag_encoded
 from rmreader.model.contextual import ENCODER_FILES, FrozenEncoder, TunedEncoder, frozen_encoder, tuned_encoder
 from rmreader.text.contextual import ENCODER, ContextualShape
-from rmreader.text.piece_layout import PiecePadding, lay_out
+from rmreader.text.piece_layout import Layout, PiecePadding, lay_out
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
 from rmreader.training.frozen_vectors import FrozenVectors, open_vectors
@@ -127,38 +127,57 @@ class Attachment:
         self.resident = self.vectors is not None and self.vectors.device.type == "cuda"
 
     def attach(self, batch: Batch[Any]) -> Batch[Any]:
-        """On the host: a batch with its text inputs; of vectors that are on a GPU the rows, which ``fill`` looks up."""
-        index, begin = given(batch.index), given(batch.offset)
+        """On the host: a batch with its text inputs; of vectors that are on a GPU the rows, which
+        ``fill`` looks up."""
+        source = required(batch.source, "numbers of questions")
         widths = batch.question.shape[1], batch.context.shape[1]
-        rows = token_rows(self.encoded, index, begin, batch.context_lengths, *widths)
-        found: dict[str, Any] = {}
+        rows = token_rows(self.encoded, source.index, source.offset, batch.context_lengths, *widths)
         if self.tagged is not None:
-            found["question_tags"] = self.tagged.questions[rows[0]].astype(np.int64)
-            found["context_tags"] = self.tagged.contexts[rows[1]].astype(np.int64)
+            question_tags = self.tagged.questions[rows[0]].astype(np.int64)
+            context_tags = self.tagged.contexts[rows[1]].astype(np.int64)
+            batch = dataclasses.replace(batch, tags=Tags(question_tags, context_tags))
         if self.resident:
-            found["question_layer_rows"], found["context_layer_rows"] = rows
-        elif self.vectors is not None:
-            layers = self.vectors.gather(*map(torch.from_numpy, rows))
-            found["question_layers"], found["context_layers"] = (part.numpy() for part in layers)
-        elif self.inputs.frozen is not None:
-            found["question_layers"] = self._compute("question", self.encoded.rows[index], rows[0])
-            found["context_layers"] = self._compute("context", self.encoded.paragraph[index], rows[1])
+            return dataclasses.replace(batch, contextual=LayerRows(*rows))
+        if self.vectors is not None:
+            question, context = self.vectors.gather(*map(torch.from_numpy, rows))
+            layers: FrozenLayers[Any] = FrozenLayers(question.numpy(), context.numpy())
+            return dataclasses.replace(batch, contextual=layers)
+        if self.inputs.frozen is not None:
+            texts = self.encoded.rows[source.index], self.encoded.paragraph[source.index]
+            layers = FrozenLayers(
+                self._compute("question", texts[0], rows[0]),
+                self._compute("context", texts[1], rows[1]),
+            )
+            return dataclasses.replace(batch, contextual=layers)
         if self.table is not None:
-            spans = zip(index.tolist(), begin.tolist(), batch.context_lengths.tolist(), strict=True)
-            contexts = [self.encoded.context_tokens(i)[first : first + length] for i, first, length in spans]
-            questions = [self.encoded.question_tokens(i) for i in index.tolist()]
-            pieces, pairing = given(self.inputs.pieces), self.inputs.inputs.contextual_pairing
-            pad = _SHAPES if self.repeat_shapes else None
-            found |= vars(lay_out(pieces, self.table, questions, contexts, pairing, widths, pad))
-        return dataclasses.replace(batch, **found)
+            return dataclasses.replace(batch, contextual=self._lay_out(batch, source, self.table))
+        return batch
+
+    def _lay_out(self, batch: Batch[Any], source: QuestionSource[Any], table: PieceTable) -> Layout[NDArray[Any]]:
+        """The sequences that a tuned encoder reads."""
+        contexts = []
+        questions = []
+        lengths = batch.context_lengths.tolist()
+        for i, first, length in zip(source.index.tolist(), source.offset.tolist(), lengths, strict=True):
+            contexts.append(self.encoded.context_tokens(i)[first : first + length])
+            questions.append(self.encoded.question_tokens(i))
+        return lay_out(
+            required(self.inputs.pieces, "pieces"),
+            table,
+            questions,
+            contexts,
+            self.inputs.inputs.contextual_pairing,
+            (batch.question.shape[1], batch.context.shape[1]),
+            _SHAPES if self.repeat_shapes else None,
+        )
 
     def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
         """On the device, as part of the step: the vectors in place of their rows."""
-        if batch.question_layer_rows is None or batch.context_layer_rows is None or self.vectors is None:
+        rows = batch.contextual
+        if not isinstance(rows, LayerRows) or self.vectors is None:
             return batch
-        question, context = self.vectors.gather(batch.question_layer_rows, batch.context_layer_rows)
-        done: dict[str, Any] = {"question_layer_rows": None, "context_layer_rows": None}
-        return dataclasses.replace(batch, question_layers=question, context_layers=context, **done)
+        layers = FrozenLayers(*self.vectors.gather(rows.question, rows.context))
+        return dataclasses.replace(batch, contextual=layers)
 
     def _compute(self, part: str, texts: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float16]:
         """[B, n, layers, size] without a cache: whole texts through the encoder, then the tokens of ``rows``.

@@ -7,7 +7,6 @@ from itertools import islice
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rmreader.data.encode import encode_pairs
 from rmreader.model.network import Pointers
@@ -38,50 +37,43 @@ class TorchEngine:
         """Read many, sorted by length a few batches at a time."""
         pairs = iter(pairs)
         while ahead := list(islice(pairs, _AHEAD * batch_size)):
-            found: dict[int, Logits] = {}
-            for index, pointers, logits in self._forward(ahead, batch_size):
-                start, end = (part.float().cpu().numpy() for part in logits)
-                odds = None if pointers.no_answer is None else pointers.no_answer.double().cpu().numpy()
+            read: dict[int, Logits] = {}
+            for index, pointers in self._forward(ahead, batch_size):
+                start = pointers.start.float().cpu().numpy()
+                end = pointers.end.float().cpu().numpy()
+                none = None if pointers.none is None else pointers.none.float().cpu().numpy()
                 for row, k in enumerate(index.tolist()):
-                    found[k] = _scores(row, len(ahead[k].context_words), start, end, odds)
+                    m = len(ahead[k].context_words)
+                    own = None if none is None else none[row : row + 1]
+                    read[k] = Logits(start[row, :m], end[row, :m], own)
             for k in range(len(ahead)):
-                yield found.pop(k)
+                yield read.pop(k)
 
     def attend(self, pair: EncoderInput) -> Rounds:
         """The attentions of one question."""
         return next(self.attend_many([pair], 1))
 
     def attend_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Rounds]:
-        """The attentions of questions that come sorted by their passages' lengths, each without its padding."""
+        """The attentions of questions that come sorted by their passages' lengths, each without its
+        padding."""
         pairs = iter(pairs)
         while ahead := list(islice(pairs, _AHEAD * batch_size)):
-            for index, pointers, _ in self._forward(ahead, batch_size, keep_attention=True):
-                both = [[X.float().cpu().numpy() for X in (one.E, one.B)] for one in pointers.rounds]
-                for row, pair in enumerate(ahead[k] for k in index.tolist()):
-                    n, m = len(pair.question_words), len(pair.context_words)
-                    yield [(E[row, :n, :m], B[row, :m, :m]) for E, B in both]
+            for index, pointers in self._forward(ahead, batch_size, keep_attention=True):
+                rounds = []
+                for one in pointers.rounds:
+                    rounds.append((one.E.float().cpu().numpy(), one.B.float().cpu().numpy()))
+                for row, k in enumerate(index.tolist()):
+                    n = len(ahead[k].question_words)
+                    m = len(ahead[k].context_words)
+                    yield [(E[row, :n, :m], B[row, :m, :m]) for E, B in rounds]
 
     def _forward(
         self, pairs: Sequence[EncoderInput], batch_size: int, keep_attention: bool = False
-    ) -> Iterator[tuple[NDArray[np.intp], Pointers, list[Tensor]]]:
-        """By batch: which questions, the pointers, and the logits behind them, which windows are compared by."""
+    ) -> Iterator[tuple[NDArray[np.intp], Pointers]]:
+        """By batch: which questions, and where their answers are."""
         encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
         feed = Feed(encoded, self.lexicon, self.device, text_inputs=self.text_inputs, keep=False)
-        scorers = (self.network.pointer.start, self.network.pointer.end)
         for index, batch in feed.batches(in_order(encoded, batch_size)):
-            logits: list[Tensor] = []
-            hooks = [one.register_forward_hook(lambda *given, keep=logits.append: keep(given[2])) for one in scorers]
-            try:
-                with torch.inference_mode():
-                    pointers = self.network(feed.fill(batch), keep_attention=keep_attention)
-            finally:
-                for hook in hooks:
-                    hook.remove()
-            yield index, pointers, logits
-
-
-def _scores(k: int, m: int, start: Floats, end: Floats, odds: NDArray[np.float64] | None) -> Logits:
-    """What one question of a batch was told; its log-odds of no answer as a logit again."""
-    own = start[k, :m], end[k, :m]
-    none = None if odds is None else np.array([odds[k] + sum(np.logaddexp.reduce(x, dtype=float) for x in own)], "f4")
-    return Logits(*own, none)
+            with torch.inference_mode():
+                pointers = self.network(feed.fill(batch), keep_attention=keep_attention)
+            yield index, pointers

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, WordRows
 from rmreader.data.batches import Padding, assemble_rows, list_letters, look_up
 from rmreader.data.encoded import Encoded
 from rmreader.text.lexicon import Lexicon
@@ -67,8 +67,9 @@ class Feed:
         batch = assemble_rows(self.encoded, self._lengths, index, self.pad, self.max_context)
         if self._more is not None:
             batch = self._more.attach(batch)
-        if self.pad is not None and batch.word_rows is not None:
-            batch = dataclasses.replace(batch, letters=list_letters(self._lengths[batch.word_rows]))
+        if self.pad is not None and isinstance(batch.words, WordRows):
+            letters = list_letters(self._lengths[batch.words.rows])
+            batch = dataclasses.replace(batch, letters=letters)
         if self.teacher is not None:
             batch = self.teacher(batch, index)
         pin = self.device.type == "cuda"

@@ -1,8 +1,9 @@
 """Training with several processes under ``torchrun``, each with its part of every batch.
 
-A step is one step on the recipe's whole batch: each process computes the gradient of its rows, one sum over all of them
-follows, and all take the same step from it. So they stay equal to the last bit without exchanging weights. The first of
-them writes whatever is written, and judges; the others are told.
+A step is one step on the recipe's whole batch: each process computes the gradient of its rows, one
+sum over all of them follows, and all take the same step from it. So they stay equal to the last bit
+without exchanging weights. The main process writes whatever is written, and judges; the others get
+its verdict. Nothing but ``trainer.train`` knows of this file.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rmreader.core import console
 from rmreader.core.errors import UserError, user_error_on
+from rmreader.core.recipe import Recipe
+from rmreader.training.parts import Part
+from rmreader.training.prepare import Setup
+from rmreader.training.run_folder import Stop
+from rmreader.training.trainer import Job, Run, TrainResult
 
 T = TypeVar("T")
-# the others wait while the first reads data; one that is gone is noticed at once
+# the others wait while the main process reads data; one that is gone is noticed at once
 _PATIENCE = datetime.timedelta(days=1)
 
 
@@ -32,99 +36,149 @@ _PATIENCE = datetime.timedelta(days=1)
 class World:
     """The processes of a training, and which of them this is."""
 
-    rank: int = 0
-    size: int = 1
+    rank: int
+    size: int
+    device: torch.device
+    """This process's own."""
 
     @property
-    def leads(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+    def is_main(self) -> bool:
+        """Whether this is rank 0, which writes and prints."""
         return self.rank == 0
 
-    def rows(self, index: NDArray[Any], groups: NDArray[Any] | None = None) -> NDArray[Any]:
-        """This process's part of a batch; neighbours of one group stay together, so that a part can be empty."""
-        bounds = [round(len(index) * k / self.size) for k in (self.rank, self.rank + 1)]
-        if groups is not None:
-            begins = np.flatnonzero(np.diff(groups[index], prepend=-1, append=-1))  # of groups, and the end
-            bounds = [int(begins[np.searchsorted(begins, bound)]) for bound in bounds]
-        return index[bounds[0] : bounds[1]]
-
-    def parts(self, count: int) -> list[World]:
-        """This process's parts of a batch that has so many, one per process at least; each as the one process of as
-        many as there are parts that would have it to itself."""
+    def parts(self, count: int) -> list[Part]:
+        """This process's parts of a batch that is read in so many, one per process at least."""
         count = max(count, self.size)
         if count % self.size:
             raise UserError(f"training.parts={count}: give a multiple of torchrun's {self.size} processes.")
         each = count // self.size
-        return [World(self.rank * each + k, count) for k in range(each)]
+        return [Part(self.rank * each + k, count) for k in range(each)]
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, the same to the last bit in each; the tensor itself is changed."""
-        if self.size > 1:
-            with _together():
-                dist.all_reduce(tensor)
+        """The sum over all processes, the same to the last bit in each; changes the tensor."""
+        with _together():
+            dist.all_reduce(tensor)
         return tensor
 
-    def any(self, asked: bool, device: torch.device) -> bool:
-        """Whether any process says so."""
-        return self.sum(torch.tensor(float(asked), device=device)).item() > 0 if self.size > 1 else asked
+    def any(self, value: bool) -> bool:
+        """Whether the value is true in any process."""
+        return self.sum(torch.tensor(float(value), device=self.device)).item() > 0
 
-    def told(self, value: float, device: torch.device) -> float:
-        """The first process's value; all wait until it is there."""
-        if self.size == 1:
-            return value
+    def broadcast(self, value: float) -> float:
+        """Rank 0's value, in every process."""
+        tensor = torch.tensor(value, dtype=torch.float64, device=self.device)
         with _together():
-            dist.broadcast(tensor := torch.tensor(value, dtype=torch.float64, device=device), 0)
+            dist.broadcast(tensor, 0)
         return tensor.item()
 
-    def in_turn(self, act: Callable[[], T], device: torch.device) -> T:
-        """What ``act`` gives, done by the first process and then by the others, who find what it left on disk; where
-        it fails in the first, which says why, it is not done in them."""
-        if self.leads:
+    def in_turn(self, act: Callable[[], T]) -> T:
+        """What ``act`` gives, done by rank 0 and then by the others, who find what it left on disk.
+
+        Where it fails in rank 0, which says why, it is not done in them.
+        """
+        if self.is_main:
             try:
                 done = act()
             except BaseException:
-                self.told(0.0, device)
+                self.broadcast(0.0)
                 raise
-            self.told(1.0, device)
+            self.broadcast(1.0)
             return done
-        if not self.told(0.0, device):
+        if not self.broadcast(0.0):
             raise SystemExit(1)
         return act()
 
 
-ALONE = World()
+class SharedRun(Run):
+    """A run that several processes share."""
+
+    def __init__(self, setup: Setup, world: World, **options: Any) -> None:
+        self.world = world
+        self.writes = world.is_main
+        super().__init__(setup, **options)
+
+    def own_parts(self, count: int) -> list[Part]:
+        """This process's parts of a batch."""
+        return self.world.parts(count)
+
+    def add_up(self, vector: Tensor) -> Tensor:
+        """The sum of all processes' gradients."""
+        return self.world.sum(vector)
+
+    def is_stopped(self, stop: Stop) -> bool:
+        """Whether any process was asked to stop, so that all stop after the same step."""
+        if self.state.step % self.setup.read_every:
+            return False
+        return self.world.any(bool(stop))
+
+    def agree(self, f1: float) -> float:
+        """The main process's F1, which all decide by."""
+        return self.world.broadcast(f1)
 
 
-def leads() -> bool:
-    """Whether this process is the one of its training that speaks."""
+def is_main() -> bool:
+    """Whether this process prints the result of its training."""
     return not dist.is_torchelastic_launched() or os.environ["RANK"] == "0"
 
 
-@contextlib.contextmanager
-def join(device: torch.device) -> Iterator[tuple[World, torch.device]]:
-    """Within, the processes that torchrun started train together, each on a GPU of its own; alone without torchrun."""
-    if not dist.is_torchelastic_launched() or os.environ["WORLD_SIZE"] == "1":
-        yield World(), device
+def train_together(job: Job) -> TrainResult:
+    """One process's share of a training under torchrun."""
+    with _join(job.device) as world:
+        _say_if_slow(job.recipe, world)
+        # the others go on from what the main process has begun
+        resume = job.resume or not world.is_main
+        with job.folder() if world.is_main else contextlib.nullcontext():
+            setup = world.in_turn(lambda: job.prepare(world.device, resume))
+            run = SharedRun(setup, world, tensorboard=job.tensorboard, curve=job.curve)
+            result = job.go(run)
+            if world.is_main:
+                job.finish(setup, result)
+            world.broadcast(0.0)  # the reader is whole when any of them returns
+            return result
+
+
+def _say_if_slow(recipe: Recipe, world: World) -> None:
+    if recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned":
         return
-    world, local = (World(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))), int(os.environ["LOCAL_RANK"]))
+    console.say(
+        f"{world.size} processes train together; without a tuned encoder a network is so small that "
+        "this seldom pays (an epoch of SQuAD takes 8 s on one GPU)."
+    )
+
+
+@contextlib.contextmanager
+def _join(device: torch.device) -> Iterator[World]:
+    """Within, the processes that torchrun started are connected, each with a GPU of its own."""
     if device.type == "cuda":
-        if device.index is not None:
-            raise UserError(f"--device {device}: under torchrun each process takes a GPU of its own; give cuda.")
-        if local >= torch.cuda.device_count():
-            raise UserError(f"torchrun: more processes than the {torch.cuda.device_count()} GPUs here; start fewer.")
-        device = torch.device("cuda", local)
-        torch.cuda.set_device(device)
-    console.muted = not world.leads
+        device = _own_gpu(device)
+    world = World(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), device)
+    console.muted = not world.is_main
     with _together():
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=_PATIENCE)
     try:
-        yield world, device
+        yield world
     finally:
         dist.destroy_process_group()
         console.muted = False
 
 
+def _own_gpu(device: torch.device) -> torch.device:
+    number = int(os.environ["LOCAL_RANK"])
+    if device.index is not None:
+        raise UserError(f"--device {device}: under torchrun each process takes a GPU of its own; give cuda.")
+    count = torch.cuda.device_count()
+    if number >= count:
+        raise UserError(f"torchrun: more processes than the {count} GPUs here; start fewer.")
+    device = torch.device("cuda", number)
+    torch.cuda.set_device(device)
+    return device
+
+
 def _together() -> contextlib.AbstractContextManager[None]:
     """Within, a process that has gone away is a sentence."""
-    gone = "another process of this training has ended or cannot be reached ({why}); see what it said, then start "
-    return user_error_on(f"{gone}all of them again with --resume.", RuntimeError)
+    return user_error_on(
+        "another process of this training has ended or cannot be reached ({why}); see what it "
+        "said, then start all of them again with --resume.",
+        RuntimeError,
+    )

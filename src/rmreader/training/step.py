@@ -1,7 +1,7 @@
 """One training step, from a batch to changed weights, without ever waiting for the device.
 
-The rate, the weight of the moving average and all randomness come from outside, so that a step can be captured once
-and replayed, and so that its place in the run is all there is to remember of it.
+The rate, the weight of the moving average and all randomness come from outside, so that a step can
+be captured once and replayed, and so that its place in the run is all there is to remember of it.
 """
 
 import copy
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from rmreader.core.recipe import Recipe
-from rmreader.data.batch import Batch, given
+from rmreader.data.batch import Batch, Target, required
 from rmreader.model.contextual import TunedEncoder
 from rmreader.model.masking import true_steps
 from rmreader.model.network import Network, Pointers
+from rmreader.model.pointer import log_total
 from rmreader.model.spans import top_spans
 from rmreader.readers.weights import part
 from rmreader.training import objectives
@@ -27,48 +28,73 @@ REINFORCED = ("rl", "reward_sample", "reward_greedy", "sample_better", "suppress
 
 
 class Learner:
-    """The network, its moving average, the task weights and the optimizer: everything a step changes."""
+    """The network, its moving average, the task weights and the optimizer: all a step changes."""
 
     def __init__(
-        self, network: Network, recipe: Recipe, rewards: Rewards | None = None, groups: Tensor | None = None
+        self,
+        network: Network,
+        recipe: Recipe,
+        rewards: Rewards | None = None,
+        groups: Tensor | None = None,
     ) -> None:
         """``groups``: with a shared normalisation, the number of each training question's group."""
-        self.recipe, self.rewards, self.groups = recipe, rewards, groups
+        self.recipe = recipe
+        self.rewards = rewards
+        self.groups = groups
         self.network = network.train()
         self.reinforced = recipe.training.objective != "ml"
-        self.measures = BASIC + (REINFORCED if self.reinforced else ())
-        self.measures += ("no_answer",) if recipe.network.no_answer else ()
-        self.measures += ("shared_norm",) if groups is not None else ()
-        self.measures += ("teacher",) if recipe.training.teacher else ()
+        self.measures = self._name_measures()
         self._means = [name for name in self.measures if name not in ("bad", "gradient")]
         device = next(network.parameters()).device
-        self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ² of ML and of reinforcement
-        self.average = copy.deepcopy(network).eval().requires_grad_(False) if recipe.training.ema else None
-        network.pointer.totals = groups is not None  # after the copy above, which is only ever evaluated
-        self._average_weight = torch.zeros((), device=device)
-        self._share = torch.ones((), device=device)  # of the whole batch's questions, in ``gradients``
-        self._approach = approach
         self._device = device
+        self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ², ML and RL
+        self.average: Network | None = None
+        if recipe.training.ema:
+            self.average = copy.deepcopy(network).eval().requires_grad_(False)
+        self._average_weight = torch.zeros((), device=device)
+        self._share = torch.ones((), device=device)  # of the batch's questions, in ``gradients``
+        self._approach = approach
         if recipe.training.compile and device.type == "cuda":
-            network.aligner.compile_blocks()
-            network.pointer.compile_pointer()
-            if isinstance(network.contextual, TunedEncoder) and not recipe.inputs.contextual_layer_dropout:
-                network.contextual.transformer.compile_layers()
-            self._approach = torch.compile(approach)
-        self._trained = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+            self._compile()
+        self._trained = {}
+        for name, parameter in network.named_parameters():
+            if parameter.requires_grad:
+                self._trained[name] = parameter
         if self.reinforced and recipe.training.task_weights == "learned":
             self._trained["log_variances"] = self.log_variances
         self._parameters = list(self._trained.values())
         self.optimizer = self._make_optimizer()
 
+    def _name_measures(self) -> tuple[str, ...]:
+        """What a step measures, in the order of its vector."""
+        names: tuple[str, ...] = BASIC
+        if self.reinforced:
+            names += REINFORCED
+        if self.recipe.network.no_answer:
+            names += ("no_answer",)
+        if self.groups is not None:
+            names += ("shared_norm",)
+        if self.recipe.training.teacher:
+            names += ("teacher",)
+        return names
+
+    def _compile(self) -> None:
+        """Fuse what is outside the LSTMs into few kernels."""
+        self.network.aligner.compile_blocks()
+        self.network.pointer.compile_pointer()
+        encoder = self.network.contextual
+        if isinstance(encoder, TunedEncoder) and not self.recipe.inputs.contextual_layer_dropout:
+            encoder.transformer.compile_layers()
+        self._approach = torch.compile(approach)
+
     @property
-    def kept(self) -> Network:
-        """The network that is evaluated and kept: the moving average where there is one."""
+    def averaged(self) -> Network:
+        """The network that is evaluated and written: the moving average where there is one."""
         return self.network if self.average is None else self.average
 
     def set_place(self, step: int, total: int, halvings: int, share: float = 1.0, part: int = 0) -> None:
-        """Set the rates, the weight of the average, the random numbers and the share of the batch for a step, or for a
-        part of one: its random numbers are its own, whichever process has it."""
+        """Set the rates, the weight of the average, the random numbers and the share of the batch
+        for a step, or for a part of one: its random numbers are its own, whoever computes it."""
         training = self.recipe.training
         for group in self.optimizer.param_groups:
             group["lr"].fill_(rate_at(training, group["base"], step, total, halvings))
@@ -77,35 +103,41 @@ class Learner:
         torch.manual_seed(mix(training.seed, step, *([part] if part else [])))
 
     def step(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
-        """Learn from a batch; returns the measures of the step, one float32 vector in the order of ``measures``.
+        """Learn from a batch; returns the measures of the step, one float32 vector in the order of
+        ``measures``.
 
         A step whose loss or gradient is not finite changes nothing and says so in ``bad``.
         """
         return self._change(self._backward(batch))
 
     def gradients(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
-        """The first half of a step in several parts: as one vector, to be summed over them, the gradient of a part of
-        the batch and its measures, all of them means, times its share of the whole."""
+        """The first half of a step in several parts: as one vector, to be summed over them, the
+        gradient of a part of the batch and its measures, all of them means, times its share."""
         measures = self._backward(batch)
-        parts = [parameter.grad.flatten() for parameter in self._parameters if parameter.grad is not None]
+        parts = []
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parts.append(parameter.grad.flatten())
         parts.append(torch.stack([measures[name].detach().float() for name in self._means]))
         return {"vector": torch.cat(parts) * self._share}
 
     def update(self, vector: Tensor) -> dict[str, Tensor]:
-        """The second half: the step that the sum asks for. What is not finite in any part is not finite in the sum."""
+        """The second half: the step that the sum asks for. What is not finite in any part is not
+        finite in the sum."""
         place = 0
         for parameter in self._parameters:
             if parameter.grad is not None:
-                parameter.grad = vector[place : place + parameter.numel()].view_as(parameter)
-                place += parameter.numel()
+                end = place + parameter.numel()
+                parameter.grad = vector[place:end].view_as(parameter)
+                place = end
         measures = dict(zip(self._means, vector[place:].unbind(), strict=True))
         return self._change(measures)
 
     def _backward(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
         """The gradient of the loss on a batch, and its measures, the loss among them."""
         self.optimizer.zero_grad(set_to_none=True)
-        bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=bf16):
+        is_bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=is_bf16):
             pointers = self.network(batch)
         loss, measures = self._loss(batch, pointers)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -113,55 +145,79 @@ class Learner:
 
     def _change(self, measures: dict[str, Tensor]) -> dict[str, Tensor]:
         """Follow the gradient, if it and the loss are finite."""
-        norm = torch.nn.utils.get_total_norm([p.grad for p in self._parameters if p.grad is not None], foreach=True)
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
         bad = (~(measures["loss"].isfinite() & norm.isfinite())).float()
-        if (most := self.recipe.training.clip) > 0:
-            self.optimizer.grad_scale = (norm / most).clamp(min=1.0).float()  # type: ignore[attr-defined]  # Adam divides by it
-        self.optimizer.found_inf = bad  # type: ignore[attr-defined]  # Adam leaves everything as it is where it is 1
+        clip = self.recipe.training.clip
+        if clip > 0:  # Adam divides by it
+            scale = (norm / clip).clamp(min=1.0).float()
+            self.optimizer.grad_scale = scale  # type: ignore[attr-defined]
+        # Adam leaves everything as it is where this is 1
+        self.optimizer.found_inf = bad  # type: ignore[attr-defined]
         self.optimizer.step()
         self._follow(bad)
         measures |= {"bad": bad, "gradient": norm}
-        return {"measures": torch.stack([measures[name].detach().float() for name in self.measures])}
+        vector = torch.stack([measures[name].detach().float() for name in self.measures])
+        return {"measures": vector}
 
     def _loss(self, batch: Batch[Tensor], pointers: Pointers) -> tuple[Tensor, dict[str, Tensor]]:
-        training, log_p1, log_p2 = self.recipe.training, _full(pointers.log_p1), _full(pointers.log_p2)
-        start = given(batch.start)
-        ml = objectives.ml_loss(log_p1, log_p2, start, given(batch.end))
-        measures = {"ml": ml, "entropy_start": _entropy(log_p1), "entropy_end": _entropy(log_p2)}
+        training = self.recipe.training
+        target = required(batch.target, "answers")
+        log_p1 = _full(pointers.log_p1)
+        log_p2 = _full(pointers.log_p2)
+        ml = objectives.ml_loss(log_p1, log_p2, target.start, target.end)
+        measures = {
+            "ml": ml,
+            "entropy_start": _entropy(log_p1),
+            "entropy_end": _entropy(log_p2),
+        }
         if pointers.no_answer is not None:
-            measures["no_answer"] = objectives.no_answer_loss(_full(pointers.no_answer), start)
+            log_odds = _full(pointers.no_answer)
+            measures["no_answer"] = objectives.no_answer_loss(log_odds, target.start)
             ml = ml + training.no_answer_weight * measures["no_answer"]
         if self.groups is not None:
-            group, log_total = self.groups[given(batch.index)], _full(given(pointers.log_total))
-            measures["shared_norm"] = objectives.shared_norm_loss(log_total, group, start)
+            measures["shared_norm"] = self._shared_norm(batch, pointers, target)
             ml = ml + measures["shared_norm"]
         if training.teacher:
-            measures["teacher"] = self._teach(batch, pointers)
-            ml = (1 - training.teacher_weight) * ml + training.teacher_weight * measures["teacher"]
+            measures["teacher"] = self._teach(batch, pointers, target)
+            weight = training.teacher_weight
+            ml = (1 - weight) * ml + weight * measures["teacher"]
         if not self.reinforced:
             return ml, measures
         rl, more = self._reinforce(batch, log_p1, log_p2)
+        measures |= more
         if training.task_weights == "fixed":
-            return ml + training.reward_weight * rl, measures | more
-        return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures | more
+            return ml + training.reward_weight * rl, measures
+        return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures
 
-    def _teach(self, batch: Batch[Tensor], pointers: Pointers) -> Tensor:
+    def _shared_norm(self, batch: Batch[Tensor], pointers: Pointers, target: Target[Tensor]) -> Tensor:
+        """The loss over all paragraphs of a question, from the mass of all spans of each."""
+        assert self.groups is not None
+        context = true_steps(batch.context_lengths, batch.context.shape[1])
+        total = log_total(pointers.start, context) + log_total(pointers.end, context)
+        group = self.groups[required(batch.source, "numbers of questions").index]
+        return objectives.shared_norm_loss(_full(total), group, target.start)
+
+    def _teach(self, batch: Batch[Tensor], pointers: Pointers, target: Target[Tensor]) -> Tensor:
         """How far the student is from its teacher, in the same terms as from the references."""
-        training, answered = self.recipe.training, given(batch.start) >= 0
+        training = self.recipe.training
+        taught = required(batch.taught, "teacher's distributions")
+        answered = target.start >= 0
         context = true_steps(batch.context_lengths, batch.context.shape[1])
         loss = torch.zeros((), device=self._device)
-        for own, taught in ((pointers.log_p1, batch.taught_start), (pointers.log_p2, batch.taught_end)):
-            parts = _full(own), given(taught).float(), context, answered
-            loss = loss + objectives.teacher_loss(*parts, training.teacher_temperature)
-        if pointers.no_answer is not None and batch.taught_no_answer is not None:
-            taught_odds = batch.taught_no_answer.float()
-            odds_loss = objectives.teacher_no_answer_loss(_full(pointers.no_answer), taught_odds)
+        for own, other in ((pointers.log_p1, taught.start), (pointers.log_p2, taught.end)):
+            loss = loss + objectives.teacher_loss(
+                _full(own), other.float(), context, answered, training.teacher_temperature
+            )
+        if pointers.no_answer is not None and taught.no_answer is not None:
+            odds_loss = objectives.teacher_no_answer_loss(_full(pointers.no_answer), taught.no_answer.float())
             loss = loss + training.no_answer_weight * odds_loss
         return loss
 
     def _reinforce(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. 9 or 10 on one sample per question."""
         training = self.recipe.training
+        target = required(batch.target, "answers")
         sample, greedy = self._sample(batch, log_p1.detach(), log_p2.detach())
         reward_sample, reward_greedy = self._rewards(batch, sample, greedy)
         critic = objectives.dcrl if training.objective == "dcrl" else objectives.scst
@@ -175,42 +231,55 @@ class Learner:
             "reward_sample": reward_sample.mean(),
             "reward_greedy": reward_greedy.mean(),
             "sample_better": (reward_sample > reward_greedy).float().mean(),
-            "suppressed": objectives.suppressed(reinforced, given(batch.start), given(batch.end)),
+            "suppressed": objectives.suppressed(reinforced, target.start, target.end),
         }
 
     def _sample(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Span, Span]:
-        training, rows = self.recipe.training, len(log_p1)
+        """Aˢ and Â of every question."""
+        training = self.recipe.training
+        rows = len(log_p1)
         k = training.top_k if training.sampler == "top_k" else 1
-        listed = top_spans(log_p1, log_p2, batch.context_lengths, self.recipe.decoding.max_length, k)
+        longest = self.recipe.decoding.max_length
+        listed = top_spans(log_p1, log_p2, batch.context_lengths, longest, k)
         if training.sampler == "top_k":
             return objectives.sample_top_k(*listed, objectives.gumbel((rows, k), log_p1))
         noise = objectives.gumbel((rows, 2, log_p1.shape[1]), log_p1)
-        return objectives.sample_plain(log_p1, log_p2, noise), Span(listed[0][:, 0], listed[1][:, 0])
+        starts, ends, _ = listed
+        return objectives.sample_plain(log_p1, log_p2, noise), Span(starts[:, 0], ends[:, 0])
 
     def _rewards(self, batch: Batch[Tensor], sample: Span, greedy: Span) -> tuple[Tensor, Tensor]:
         """R(Aˢ) and R(Â), looked up together."""
-        question, offset = given(batch.index).repeat(2), given(batch.offset).repeat(2)
-        start, end = torch.cat([sample.start, greedy.start]), torch.cat([sample.end, greedy.end])
-        reward_sample, reward_greedy = given(self.rewards).f1(question, start + offset, end + offset).chunk(2)
+        source = required(batch.source, "numbers of questions")
+        offset = source.offset.repeat(2)
+        start = torch.cat([sample.start, greedy.start]) + offset
+        end = torch.cat([sample.end, greedy.end]) + offset
+        rewards = required(self.rewards, "rewards").f1(source.index.repeat(2), start, end)
+        reward_sample, reward_greedy = rewards.chunk(2)
         return reward_sample, reward_greedy
 
     def _follow(self, bad: Tensor) -> None:
         """Move the average towards the weights, unless the step was bad."""
-        if self.average is not None:
-            with torch.no_grad():
-                average: list[Tensor] = list(self.average.parameters())
-                self._approach(average, list(self.network.parameters()), self._average_weight * (1 - bad))
+        if self.average is None:
+            return
+        with torch.no_grad():
+            average: list[Tensor] = list(self.average.parameters())
+            fraction = self._average_weight * (1 - bad)
+            self._approach(average, list(self.network.parameters()), fraction)
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         training = self.recipe.training
-        tuned = set(self.network.contextual.parameters()) if self.network.contextual is not None else set()
-        groups = [
-            {"params": [p for p in self._parameters if p not in tuned], "base": training.rate},
-            {"params": [p for p in self._parameters if p in tuned], "base": training.contextual_rate},
-        ]
+        encoder = self.network.contextual
+        tuned = set(encoder.parameters()) if encoder is not None else set()
+        own = [p for p in self._parameters if p not in tuned]
+        others = [p for p in self._parameters if p in tuned]
+        groups = []
+        for parameters, base in ((own, training.rate), (others, training.contextual_rate)):
+            if parameters:
+                rate = torch.zeros((), device=self._device)
+                groups.append({"params": parameters, "base": base, "lr": rate})
         kind = torch.optim.AdamW if training.weight_decay else torch.optim.Adam
         return kind(
-            [{**group, "lr": torch.zeros((), device=self._device)} for group in groups if group["params"]],
+            groups,
             betas=training.betas,
             weight_decay=training.weight_decay,
             fused=True,
@@ -219,12 +288,13 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that learning has changed so far, by name."""
-        named = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        named = {f"network.{name}": t for name, t in self.network.state_dict().items()}
         if self.average is not None:
-            named |= {f"average.{name}": tensor for name, tensor in self.average.state_dict().items()}
+            named |= {f"average.{name}": t for name, t in self.average.state_dict().items()}
         named["log_variances"] = self.log_variances
         for name, parameter in self._trained.items():
-            named |= {f"adam.{name}.{key}": value for key, value in self.optimizer.state[parameter].items()}
+            for key, value in self.optimizer.state[parameter].items():
+                named[f"adam.{name}.{key}"] = value
         return named
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -237,12 +307,16 @@ class Learner:
         for name, parameter in self._trained.items():
             saved = part(tensors, f"adam.{name}.")
             if saved:
-                self.optimizer.state[parameter] = {key: value.to(self._device) for key, value in saved.items()}
+                state = {key: value.to(self._device) for key, value in saved.items()}
+                self.optimizer.state[parameter] = state
 
     def facts(self) -> dict[str, float | list[float]]:
         """The task weights σ and every block's γ, for the log."""
-        gammas = [p for name, p in self.network.named_parameters() if name.endswith(("gamma_E", "gamma_B"))]
-        facts: dict[str, float | list[float]] = {"gamma": [gamma.item() for gamma in gammas]}
+        gammas = []
+        for name, parameter in self.network.named_parameters():
+            if name.endswith(("gamma_E", "gamma_B")):
+                gammas.append(parameter.item())
+        facts: dict[str, float | list[float]] = {"gamma": gammas}
         if self.reinforced:
             facts["sigma_a"], facts["sigma_b"] = (self.log_variances / 2).exp().tolist()
         return facts

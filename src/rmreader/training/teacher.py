@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rmreader.core.console import progress
 from rmreader.core.files.cache import cache_folder
-from rmreader.data.batch import Batch
+from rmreader.data.batch import Batch, Taught
 from rmreader.data.batches import crop
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import Arrays, bounds_of, cached
@@ -28,18 +28,19 @@ from rmreader.training.words import load_words
 _LEAST = -1e4  # a log-probability of nothing, in 16 bits
 
 
-def attach(said: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
-    """The batch of some questions with what the teacher said of them, as wide as it is."""
+def attach(distributions: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
+    """The batch of some questions with what the teacher says of them, as wide as it is."""
     steps = np.arange(batch.context.shape[1])
     inside = steps < batch.context_lengths[:, None]
-    places = (said["bounds"][index][:, None] + steps)[inside]
-    taught: dict[str, Any] = {}
-    for name in ("start", "end"):
-        taught[f"taught_{name}"] = np.full(inside.shape, _LEAST, np.float16)
-        taught[f"taught_{name}"][inside] = said[name][places]
-    if "no_answer" in said:
-        taught["taught_no_answer"] = said["no_answer"][index]
-    return dataclasses.replace(batch, **taught)
+    places = (distributions["bounds"][index][:, None] + steps)[inside]
+    start = np.full(inside.shape, _LEAST, np.float16)
+    end = np.full(inside.shape, _LEAST, np.float16)
+    start[inside] = distributions["start"][places]
+    end[inside] = distributions["end"][places]
+    no_answer = None
+    if "no_answer" in distributions:
+        no_answer = distributions["no_answer"][index]
+    return dataclasses.replace(batch, taught=Taught(start, end, no_answer))
 
 
 def teach(

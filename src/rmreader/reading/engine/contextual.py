@@ -136,7 +136,7 @@ class BertEncoder:
             query = self._read(layout.query_pieces, types, layout.query_mask, threads)
         return query[layout.question_pieces[0]], main[layout.context_pieces[0]]
 
-    def lay_out(self, question: Sequence[str], context: Sequence[str]) -> Layout:
+    def lay_out(self, question: Sequence[str], context: Sequence[str]) -> Layout[NDArray[Any]]:
         """The sequences that are read, and where the words are in them."""
         words = list(dict.fromkeys([*question, *context]))
         rows = {word: row for row, word in enumerate(words, start=1)}
