@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -360,13 +359,22 @@ def test_plain_samples_are_scored_by_what_they_are_drawn_from(tiny: Any, tmp_pat
     assert logits.grad.abs().max() < 4 / rows**0.5
 
 
-def test_term_signal_ends_after_the_step_with_a_checkpoint(tiny: Any, tmp_path: Path) -> None:
-    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGTERM)).start()
+def test_term_signal_ends_after_the_step_with_a_checkpoint(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Learner.set_place
+
+    def signal_at_seven(self: Learner, step: int, *rest: Any) -> None:
+        if step == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+        place(self, step, *rest)
+
+    monkeypatch.setattr(Learner, "set_place", signal_at_seven)
     recipe = tiny.recipe("training.epochs=1000", "training.evaluate_every=50")
     data = tiny.folder / "train.json"
     result = train(recipe, data, None, tmp_path, device="cpu", cache_dir=tiny.folder)
     assert not result.finished
-    assert load_checkpoint(tmp_path / "last")[1]["step"] == result.steps > 0
+    assert load_checkpoint(tmp_path / "last")[1]["step"] == result.steps == 8
 
 
 def test_network_learns_the_tiny_data(tiny: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Dataclasses of arrays, which are NumPy's in the rooms without torch and tensors in those with it."""
+"""Dataclasses of arrays: NumPy arrays in the rooms without torch, tensors in those with it."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

@@ -7,7 +7,7 @@ are looked up once for each distinct word.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError, quoted, user_error_on
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.files.reading import read_json
+from rmreader.text.wordpieces import WordPieces
 from rmreader.text.words import encodable
 
 Ints = NDArray[np.int32]
@@ -149,22 +150,17 @@ class Pieces:
 
     def __init__(self, folder: Path, window: int | None = None) -> None:
         """``window``: use at most this many pieces at once, instead of all that the encoder can."""
-        missing = "a transformer encoder needs pip install 'rmreader[contextual]'."
-        with user_error_on(missing, ImportError):
-            from tokenizers import Tokenizer
         config = encoder_config(folder)
         tree = _read_object(folder / "tokenizer.json")
         try:
             _tame(tree)
-            self._tokenizer = Tokenizer.from_str(json.dumps(tree))
-            self._tokenizer.no_padding()
-            self._tokenizer.no_truncation()
-            self.single = self._frame("a")
-            self.pair = self._frame("a", "b")
-            unknown = self._unknown_id(tree["model"])
+            self._tokenizer = _make_tokenizer(tree)
+            self.single = self._tokenizer.frame("a")
+            self.pair = self._tokenizer.frame("a", "b")
+            unknown = self._tokenizer.unknown
         # Not Exception: tokenizers turns a panic into a bare BaseException.
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt | SystemExit):
+            if isinstance(error, KeyboardInterrupt | SystemExit | UserError):
                 raise
             raise UserError(
                 f"{folder / 'tokenizer.json'}: not a tokenizer ({error}); fetch the file again."
@@ -178,40 +174,99 @@ class Pieces:
         if self.window - self.pair.size < 4 * MOST_PIECES:
             raise UserError(f"{folder}: a window of {self.window} pieces is too small to read in.")
 
-    def _unknown_id(self, model: dict[str, Any]) -> Any:
-        """Return the id of the piece for what no piece matches; anything else where it has none."""
-        if model.get("unk_token"):
-            return self._tokenizer.token_to_id(model["unk_token"])
-        return model.get("unk_id")
-
     def table(self, words: Sequence[str]) -> PieceTable:
         """Return the pieces of the words, at least one each, after the empty row of padding."""
         ids: list[int] = []
         ends = [0, 0]
-        encode = self._tokenizer.encode_batch_fast
-        for begin in range(0, len(words), _BLOCK):
-            block = [[encodable(word)] for word in words[begin : begin + _BLOCK]]
-            for coded in encode(block, is_pretokenized=True, add_special_tokens=False):
-                ids.extend(coded.ids[:MOST_PIECES] or [self._unknown])
-                ends.append(len(ids))
+        for pieces in self._tokenizer.split_words([encodable(word) for word in words]):
+            ids.extend(pieces[:MOST_PIECES] or [self._unknown])
+            ends.append(len(ids))
         return PieceTable(np.array(ids, dtype=np.int32), np.array(ends, dtype=np.int64))
 
-    def _frame(self, *texts: str) -> Frame:
+
+class _Own:
+    """Word pieces as BERT has them, in plain Python."""
+
+    def __init__(self, pieces: WordPieces, template: dict[str, Any]) -> None:
+        self._pieces = pieces
+        self._template = template
+        self.unknown = pieces.unknown
+
+    def split_words(self, words: list[str]) -> Iterator[list[int]]:
+        """Return the pieces of each word."""
+        return map(self._pieces.split, words)
+
+    def frame(self, *texts: str) -> Frame:
+        """Read off the template what is put around one or two texts."""
+        coded: list[tuple[int, int, int | None]] = []
+        for entry in self._template["single" if len(texts) == 1 else "pair"]:
+            if "Sequence" in entry:
+                number = {"A": 0, "B": 1}[entry["Sequence"]["id"]]
+                coded.append((0, entry["Sequence"]["type_id"], number))
+                continue
+            special = entry["SpecialToken"]
+            for piece in self._template["special_tokens"][special["id"]]["ids"]:
+                if type(piece) is not int or piece < 0:
+                    raise ValueError(f"the number of {special['id']} is {quoted(piece)}")
+                coded.append((piece, special["type_id"], None))
+        return _frame(coded, len(texts))
+
+
+class _Foreign:
+    """Any other tokenizer, by the package ``tokenizers``."""
+
+    def __init__(self, tree: dict[str, Any]) -> None:
+        missing = "this kind of encoder needs pip install 'rmreader[contextual]'."
+        with user_error_on(missing, ImportError):
+            from tokenizers import Tokenizer
+        self._tokenizer = Tokenizer.from_str(json.dumps(tree))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        model = tree["model"]
+        self.unknown = model.get("unk_id")
+        if model.get("unk_token"):
+            self.unknown = self._tokenizer.token_to_id(model["unk_token"])
+
+    def split_words(self, words: list[str]) -> Iterator[list[int]]:
+        """Return the pieces of each word."""
+        encode = self._tokenizer.encode_batch_fast
+        for begin in range(0, len(words), _BLOCK):
+            block = [[word] for word in words[begin : begin + _BLOCK]]
+            for coded in encode(block, is_pretokenized=True, add_special_tokens=False):
+                yield coded.ids
+
+    def frame(self, *texts: str) -> Frame:
         """Read off what the tokenizer itself puts around one or two texts."""
         coded = self._tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None)
-        around: list[list[int]] = [[]]
-        around_types = [0] * (len(texts) + 1)
-        types = [0] * len(texts)
-        for piece, kind, number in zip(coded.ids, coded.type_ids, coded.sequence_ids, strict=True):
-            if number is None:
-                around[-1].append(piece)
-                around_types[len(around) - 1] = kind
-                continue
-            types[number] = kind
-            # The first piece of a text: special pieces from here on come after it.
-            if len(around) < number + 2:
-                around.append([])
-        return Frame(tuple(map(tuple, around)), tuple(around_types), tuple(types))
+        pieces = zip(coded.ids, coded.type_ids, coded.sequence_ids, strict=True)
+        return _frame(pieces, len(texts))
+
+
+def _make_tokenizer(tree: dict[str, Any]) -> _Own | _Foreign:
+    """Return our own word pieces where the file is of that kind: it then needs no package."""
+    template = tree.get("post_processor")
+    if isinstance(template, dict) and template.get("type") == "TemplateProcessing":
+        pieces = WordPieces.from_tree(tree)
+        if pieces is not None:
+            return _Own(pieces, template)
+    return _Foreign(tree)
+
+
+def _frame(coded: Iterable[tuple[int, int, int | None]], texts: int) -> Frame:
+    """Return what is around the texts, from each piece, its segment and the text it is of."""
+    around: list[list[int]] = [[]]
+    around_types = [0] * (texts + 1)
+    types = [0] * texts
+    for piece, kind, number in coded:
+        if number is None:
+            around[-1].append(piece)
+            around_types[len(around) - 1] = kind
+            continue
+        types[number] = kind
+        # The first piece of a text: special pieces from here on come after it.
+        if len(around) < number + 2:
+            around.append([])
+    return Frame(tuple(map(tuple, around)), tuple(around_types), tuple(types))
 
 
 def encoder_config(folder: Path) -> dict[str, Any]:
