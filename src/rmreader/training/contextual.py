@@ -1,5 +1,6 @@
-"""Inputs that depend on the whole text a word is in, tags and contextual vectors: what the network must know of them,
-and how they join batches. (What a word is told of wherever it is, ``text/words.py`` has.)"""
+"""Inputs that depend on the whole text a word is in, tags and contextual vectors: what the network
+must know of them, and how they join batches. (What a word is told of wherever it is,
+``text/words.py`` has.)"""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from rmreader.data.batch import Batch, FrozenLayers, LayerRows, QuestionSource, 
 from rmreader.data.batches import token_rows
 from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import Tagged, tag_encoded
-from rmreader.model.contextual import ENCODER_FILES, FrozenEncoder, TunedEncoder, frozen_encoder, tuned_encoder
+from rmreader.model.contextual import (
+    ENCODER_FILES,
+    FrozenEncoder,
+    TunedEncoder,
+    frozen_encoder,
+    tuned_encoder,
+)
 from rmreader.text.contextual import ENCODER, ContextualShape
 from rmreader.text.piece_layout import Layout, PiecePadding, lay_out
 from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
@@ -32,7 +39,8 @@ _SHAPES = PiecePadding(pieces=32, least=1.2, windows=8)
 
 
 class TextInputs:
-    """The tagger and the encoder that a recipe names, on a device; they serve any number of data sets."""
+    """The tagger and the encoder that a recipe names, on a device; they serve any number of data
+    sets."""
 
     def __init__(
         self,
@@ -42,18 +50,26 @@ class TextInputs:
         reader: Path | None = None,
         encoder: Path | None = None,
     ) -> None:
-        """``reader``: the folder of a trained reader, whose labels and encoder these must be. ``encoder``: a reader's
-        copy of a tuned encoder, shape and vocabulary; its weights are then loaded with the network's."""
-        self.inputs, self.device, self.cache_dir = inputs, device, cache_dir
+        """``reader``: the folder of a trained reader, whose labels and encoder these must be.
+        ``encoder``: a reader's copy of a tuned encoder, shape and vocabulary; its weights are then
+        loaded with the network's."""
+        self.inputs = inputs
+        self.device = device
+        self.cache_dir = cache_dir
         known = ContextualShape.load(reader, inputs) if reader is not None else None
-        self.tagger = Tagger(inputs.tags, known.entities if known else None) if inputs.tags else None
+        self.tagger: Tagger | None = None
+        if inputs.tags:
+            self.tagger = Tagger(inputs.tags, known.entities if known else None)
         self.frozen: FrozenEncoder | None = None
         self.tuned: TunedEncoder | None = None
         self.pieces: Pieces | None = None
         if inputs.contextual and inputs.contextual_mode == "frozen":
             self.frozen = frozen_encoder(inputs.contextual).to(device)
             if known and known.fingerprint != self.frozen.fingerprint:
-                raise UserError(f"{reader}: it was trained with another encoder than {inputs.contextual} is now.")
+                raise UserError(
+                    f"{reader}: it was trained with another encoder than {inputs.contextual} is "
+                    "now; put that one back."
+                )
         elif inputs.contextual:
             own = reader / ENCODER if reader is not None else encoder
             self._source = own or encoder_folder(inputs.contextual)
@@ -72,7 +88,8 @@ class TextInputs:
         )
 
     def save(self, folder: Path) -> None:
-        """Write what a reader needs of these into its folder; of a tuned encoder its shape and its vocabulary."""
+        """Write what a reader needs of these into its folder; of a tuned encoder its shape and its
+        vocabulary."""
         if self.inputs.tags or self.inputs.contextual:
             self.shape.save(folder)
         if self.tuned is not None:
@@ -80,18 +97,20 @@ class TextInputs:
             for name in ENCODER_FILES:
                 shutil.copyfile(self._source / name, folder / ENCODER / name)
 
-    def of(self, encoded: Encoded, keep: bool = True, repeat_shapes: bool = False) -> Attachment | None:
+    def of(
+        self, encoded: Encoded, keep: bool = True, repeat_shapes: bool = False
+    ) -> Attachment | None:
         """How batches of a data set get these inputs, None where the recipe asks for none.
 
-        ``keep``: what is computed for it is kept on disk. ``repeat_shapes``: sequences are padded so that few
-        different shapes occur, for captured graphs.
+        ``keep``: what is computed for it is kept on disk. ``repeat_shapes``: sequences are padded
+        so that few different shapes occur, for captured graphs.
         """
         if not (self.inputs.tags or self.inputs.contextual):
             return None
-        found = self._opened.get(encoded.content) or self._open(encoded, keep)
+        attachment = self._opened.get(encoded.content) or self._open(encoded, keep)
         if keep:
-            self._opened[encoded.content] = found
-        return dataclasses.replace(found, encoded=encoded, repeat_shapes=repeat_shapes)
+            self._opened[encoded.content] = attachment
+        return dataclasses.replace(attachment, encoded=encoded, repeat_shapes=repeat_shapes)
 
     def _open(self, encoded: Encoded, keep: bool) -> Attachment:
         tagged = tag_encoded(encoded, self.tagger, self.cache_dir, keep) if self.tagger else None
@@ -104,11 +123,14 @@ class TextInputs:
         return Attachment(self, encoded, tagged, vectors, table)
 
     def _fits(self, encoded: Encoded, encoder: FrozenEncoder) -> bool:
-        """Whether the vectors may be on the device: it is a GPU, and half of its free memory holds them."""
+        """Whether the vectors may be on the device: it is a GPU, and half of its free memory holds
+        them."""
         if self.device.type != "cuda":
             return False
         tokens = sum(int(encoded.arrays[f"{part}_bounds"][-1]) for part in ("context", "question"))
-        return 2 * tokens * encoder.layers * encoder.size < torch.cuda.mem_get_info(self.device)[0] // 2
+        size = 2 * tokens * encoder.layers * encoder.size
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return size < free // 2
 
 
 @dataclass
@@ -153,12 +175,16 @@ class Attachment:
             return dataclasses.replace(batch, contextual=self._lay_out(batch, source, self.table))
         return batch
 
-    def _lay_out(self, batch: Batch[Any], source: QuestionSource[Any], table: PieceTable) -> Layout[NDArray[Any]]:
+    def _lay_out(
+        self, batch: Batch[Any], source: QuestionSource[Any], table: PieceTable
+    ) -> Layout[NDArray[Any]]:
         """The sequences that a tuned encoder reads."""
         contexts = []
         questions = []
         lengths = batch.context_lengths.tolist()
-        for i, first, length in zip(source.index.tolist(), source.offset.tolist(), lengths, strict=True):
+        for i, first, length in zip(
+            source.index.tolist(), source.offset.tolist(), lengths, strict=True
+        ):
             contexts.append(self.encoded.context_tokens(i)[first : first + length])
             questions.append(self.encoded.question_tokens(i))
         return lay_out(
@@ -180,15 +206,20 @@ class Attachment:
         return dataclasses.replace(batch, contextual=layers)
 
     def _compute(self, part: str, texts: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float16]:
-        """[B, n, layers, size] without a cache: whole texts through the encoder, then the tokens of ``rows``.
+        """[B, n, layers, size] without a cache: whole texts through the encoder, then the tokens of
+        ``rows``.
 
-        In half precision, as the cache keeps them, so that a run with it and one without are the same.
+        In half precision, as the cache keeps them, so that a run with it and one without are the
+        same.
         """
         encoder = self.inputs.frozen
         assert encoder is not None
         if self.words is None:
             self.words = encoder.table(self.encoded.vocabulary)
-        tokens, bounds = self.encoded.arrays[f"{part}_tokens"], self.encoded.arrays[f"{part}_bounds"]
+        tokens, bounds = (
+            self.encoded.arrays[f"{part}_tokens"],
+            self.encoded.arrays[f"{part}_bounds"],
+        )
         first, after = bounds[texts], bounds[texts + 1]
         whole = [np.asarray(tokens[begin:end]) for begin, end in zip(first, after, strict=True)]
         vectors = encoder.encode(self.words, whole).half().cpu().numpy()

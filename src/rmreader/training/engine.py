@@ -1,5 +1,8 @@
-"""Reading in torch: for readers with a contextual encoder that is not BERT's, while a run is being trained, and for the
-attentions of many questions."""
+"""Reading in torch.
+
+For readers with a contextual encoder that is not BERT's, to compare the engine without torch with,
+and for the attentions of many questions.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice

@@ -15,12 +15,13 @@ from rmreader.model.spans import top_spans
 from rmreader.scoring.squad import NoAnswerScore, exact_match, f1, score_no_answer
 from rmreader.training.feed import Feed
 
-_MOST_CELLS = 64 * 1024**2  # of B [B, m, m] in a batch: 256 MB in float32, and there are a few of them
+# of B [B, m, m] in a batch: 256 MB in float32, and there are a few of them
+_MOST_CELLS = 64 * 1024**2
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Averages in percent; the first three over the questions that have an answer, whether or not one is given."""
+    """Averages in percent; the first three over the questions that have an answer."""
 
     exact_match: float
     f1: float
@@ -30,60 +31,82 @@ class Scores:
 
     def tree(self) -> dict[str, Any]:
         """As plain data."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        return {
+            name: value for name, value in dataclasses.asdict(self).items() if value is not None
+        }
 
 
 def evaluate(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> Scores:
     """Answer every question of the feed and score the answers' text."""
     texts, log_odds = predict(network, feed, max_length, batch_size)
     references = [feed.encoded.references(i) for i in range(len(texts))]
-    has = np.array([len(known) > 0 for known in references], bool)
-    exact, overlap = (
-        np.array([rule(text, known) for text, known in zip(texts, references, strict=True)])
-        for rule in (exact_match, f1)
-    )
+    pairs = list(zip(texts, references, strict=True))
+    exact = np.array([exact_match(text, known) for text, known in pairs])
+    overlap = np.array([f1(text, known) for text, known in pairs])
+    has_answer = np.array([len(known) > 0 for known in references], bool)
     no_answer = None
-    if network.pointer.no_answer is not None and not has.all():
-        chances = np.where(np.array([bool(text) for text in texts]), 1 / (1 + np.exp(-log_odds)), 2.0)
-        no_answer = score_no_answer(exact, overlap, chances, has)
-    kept = has if has.any() else ~has
-    return Scores(100 * float(exact[kept].mean()), 100 * float(overlap[kept].mean()), int(kept.sum()), no_answer)
+    if network.pointer.no_answer is not None and not has_answer.all():
+        is_answered = np.array([bool(text) for text in texts])
+        # a question that nothing was said to counts as unanswered whatever the threshold
+        chances = np.where(is_answered, 1 / (1 + np.exp(-log_odds)), 2.0)
+        no_answer = score_no_answer(exact, overlap, chances, has_answer)
+    counted = has_answer if has_answer.any() else ~has_answer
+    return Scores(
+        exact_match=100 * float(exact[counted].mean()),
+        f1=100 * float(overlap[counted].mean()),
+        total=int(counted.sum()),
+        no_answer=no_answer,
+    )
 
 
 def criterion(scores: Mapping[str, Any]) -> float:
     """What a reader is chosen by: its F1, over all questions where some have no answer."""
-    return float(scores["no_answer"]["best_f1"] if "no_answer" in scores else scores["f1"])
+    if "no_answer" in scores:
+        return float(scores["no_answer"]["best_f1"])
+    return float(scores["f1"])
 
 
 def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
-    """Batches of all questions that have something to read, shortest passages first; of very long ones fewer."""
-    readable = np.flatnonzero((encoded.question_lengths > 0) & (encoded.context_lengths > 0))
+    """Batches of all questions that have something to read, shortest passages first; of very long
+    ones fewer."""
+    is_readable = (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
+    readable = np.flatnonzero(is_readable)
     order = readable[np.argsort(encoded.context_lengths[readable], kind="stable")]
-    batches, begin = [], 0
+    batches = []
+    begin = 0
     while begin < len(order):
         longest = encoded.context_lengths[order[begin : begin + batch_size]].astype(np.int64)
-        fit = int((np.arange(1, len(longest) + 1) * longest**2 <= _MOST_CELLS).sum())
-        batches.append(order[begin : begin + max(1, fit)])
-        begin += max(1, fit)
+        cells = np.arange(1, len(longest) + 1) * longest**2
+        size = max(1, int((cells <= _MOST_CELLS).sum()))
+        batches.append(order[begin : begin + size])
+        begin += size
     return batches
 
 
 @torch.no_grad()
-def predict(network: Network, feed: Feed, max_length: int, batch_size: int = 64) -> tuple[list[str], NDArray[Any]]:
-    """The best answer to every question of the feed, empty where question or passage has no token, and the log-odds of
-    there being none, 0 where the network has none."""
+def predict(
+    network: Network, feed: Feed, max_length: int, batch_size: int = 64
+) -> tuple[list[str], NDArray[Any]]:
+    """The best answer to every question of the feed, empty where question or passage has no token,
+    and the log-odds of there being none, 0 where the network has none."""
     encoded = feed.encoded
     batches = in_order(encoded, batch_size)
-    training = network.training
+    was_training = network.training
     network.eval()
-    spans, odds = [], []
+    spans = []
+    odds = []
     for _, batch in feed.batches(batches):
         pointers = network(feed.fill(batch))
-        start, end, _ = top_spans(pointers.log_p1, pointers.log_p2, batch.context_lengths, max_length, 1)
+        lengths = batch.context_lengths
+        start, end, _ = top_spans(pointers.log_p1, pointers.log_p2, lengths, max_length, 1)
         spans.append(torch.cat([start, end], 1))
-        odds.append(torch.zeros(len(start)) if pointers.no_answer is None else pointers.no_answer.float().cpu())
-    network.train(training)
-    texts, log_odds = [""] * len(encoded), np.zeros(len(encoded))
+        if pointers.no_answer is None:
+            odds.append(torch.zeros(len(start)))
+        else:
+            odds.append(pointers.no_answer.float().cpu())
+    network.train(was_training)
+    texts = [""] * len(encoded)
+    log_odds = np.zeros(len(encoded))
     if spans:
         order = np.concatenate(batches)
         log_odds[order] = torch.cat(odds).double().numpy()

@@ -1,4 +1,5 @@
-"""Batches for the device: made ahead by a thread, copied without waiting, their words looked up in the step itself."""
+"""Batches for the device: made ahead by a thread, copied without waiting, their words looked up in
+the step itself."""
 
 import dataclasses
 from collections import deque
@@ -16,14 +17,17 @@ from rmreader.data.batches import Padding, assemble_rows, list_letters, look_up
 from rmreader.data.encoded import Encoded
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import Attachment, TextInputs
 
-Attach = Callable[[Batch[Any], NDArray[Any]], Batch[Any]]  # puts more beside a batch of these questions
+Attach = Callable[
+    [Batch[Any], NDArray[Any]], Batch[Any]
+]  # puts more beside a batch of these questions
 _AHEAD = 4  # batches in the making
 
 
 class Feed:
-    """A data set on a device. The table of its vocabulary is there once; batches carry rows of it."""
+    """A data set on a device. The table of its vocabulary is there once; batches carry rows of
+    it."""
 
     def __init__(
         self,
@@ -36,15 +40,25 @@ class Feed:
         keep: bool = True,
         teacher: Attach | None = None,
     ) -> None:
-        """``keep``: tags and contextual vectors that are computed for these data are kept on disk."""
+        """``keep``: tags and contextual vectors that are computed for these data go to disk."""
+        self.encoded = encoded
+        self.device = device
+        self.pad = pad
+        self.max_context = max_context
         self.teacher = teacher
-        self.encoded, self.device, self.pad, self.max_context = encoded, device, pad, max_context
-        self._more = text_inputs.of(encoded, keep, pad is not None) if text_inputs is not None else None
+        self._more: Attachment | None = None
+        if text_inputs is not None:
+            self._more = text_inputs.of(encoded, keep, repeat_shapes=pad is not None)
         table = lexicon.look_up(encoded.vocabulary)
-        self._table: Words[Tensor] = table.map(lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device))
+        self._table: Words[Tensor] = table.map(self._to_device)
         self._lengths = table.lengths  # decide how wide a batch's characters are
 
-    def batches(self, indices: Iterable[NDArray[Any]]) -> Generator[tuple[NDArray[Any], Batch[Tensor]]]:
+    def _to_device(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+    def batches(
+        self, indices: Iterable[NDArray[Any]]
+    ) -> Generator[tuple[NDArray[Any], Batch[Tensor]]]:
         """Each of the given lists of questions with its batch, which ``fill`` completes."""
         with ThreadPoolExecutor(1, "batches") as pool:
             waiting: deque[tuple[NDArray[Any], Future[Batch[Tensor]]]] = deque()
@@ -59,7 +73,8 @@ class Feed:
                 pool.shutdown(cancel_futures=True)
 
     def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
-        """The batch with all that it has by rows looked up; part of the step, so that it is captured with it."""
+        """The batch with all that it has by rows looked up; part of the step, so that it is
+        captured with it."""
         batch = look_up(batch, self._table)
         return batch if self._more is None else self._more.fill(batch)
 
@@ -72,8 +87,13 @@ class Feed:
             batch = dataclasses.replace(batch, letters=letters)
         if self.teacher is not None:
             batch = self.teacher(batch, index)
-        pin = self.device.type == "cuda"
-        return batch.map(lambda array: torch.from_numpy(array).pin_memory() if pin else torch.from_numpy(array))
+        made: Batch[Tensor] = batch.map(torch.from_numpy)
+        if self.device.type == "cuda":  # pinned memory is copied without waiting
+            made = made.map(torch.Tensor.pin_memory)
+        return made
 
-    def _ready(self, index: NDArray[Any], made: Future[Batch[Tensor]]) -> tuple[NDArray[Any], Batch[Tensor]]:
-        return index, made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))
+    def _ready(
+        self, index: NDArray[Any], made: Future[Batch[Tensor]]
+    ) -> tuple[NDArray[Any], Batch[Tensor]]:
+        batch = made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))
+        return index, batch

@@ -1,4 +1,5 @@
-"""What is done with a reader once it is trained: its confidences are fitted, and files of questions answered."""
+"""What is done with a reader once it is trained: its confidences are fitted, and files of questions
+answered."""
 
 import dataclasses
 import json
@@ -28,21 +29,33 @@ _COMPARED = 4  # questions that a trained reader is read with both engines on
 
 
 def calibrate_best(setup: Setup) -> None:
-    """The last step: fit the reader's temperature on the held-out articles, unless that was done when the run first
-    ended. A reader that cannot be calibrated is whole all the same, and its training was long: it is only said."""
-    best, init = setup.out / "best", setup.recipe.training.init
+    """Fit the reader's temperature on the held-out articles, unless that was done before.
+
+    A reader that cannot be calibrated is whole all the same, and its training was long: it is only
+    said.
+    """
+    best = setup.out / "best"
+    init = setup.recipe.training.init
     if "calibration" in open_folder(best).about:
         return
     if setup.selection is None:
-        state = f"as sure as training.init={init}, temperature {setup.temperature:.3f}," if init else "not calibrated,"
-        why = f"confidences are {state} since no articles are held out to fit them on (training.holdout=0)"
-        say(f"{best}: {why}; rmreader calibrate fits them on questions of yours.")
+        state = "not calibrated"
+        if init:
+            state = f"as sure as training.init={init}, temperature {setup.temperature:.3f}"
+        say(
+            f"{best}: confidences are {state}, since no articles are held out to fit them on "
+            "(training.holdout=0); fit them on questions of yours: rmreader calibrate."
+        )
         update(best, **_decision_of(setup.recipe))
         return
-    able = setup.recipe.network.no_answer
-    questions = [row for row in rows_in(setup.selection.encoded) if row.references or able]
+    can_refuse = setup.recipe.network.no_answer
+    rows = rows_in(setup.selection.encoded)
+    questions = [row for row in rows if row.references or can_refuse]
     if init and len(questions) < ENOUGH:
-        say(f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those of {init} stay.")
+        say(
+            f"{best}: {len(questions)} held-out questions are too few to fit confidences on; those "
+            f"of {init} stay."
+        )
         calibration = {"inherited": init, "questions": len(questions)}
         update(best, calibration=calibration, **_decision_of(setup.recipe))
         return
@@ -53,8 +66,8 @@ def calibrate_best(setup: Setup) -> None:
 
 
 def compare_best(setup: Setup) -> None:
-    """Compare the trained reader's two engines, with and without torch, on a few held-out questions;
-    refused where they differ. Unless that was done when the run first ended."""
+    """Compare the trained reader's two engines, with and without torch, on a few held-out
+    questions; refused where they differ. Unless that was done when the run first ended."""
     best = setup.out / "best"
     folder = open_folder(best)
     if "engines" in folder.about:
@@ -74,21 +87,32 @@ def _some_questions(encoded: Encoded, recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def _decision_of(recipe: Recipe) -> dict[str, Any]:
-    """What the reader that a run started from decides by, for a network that can say that there is no answer."""
-    manifest = find_init(recipe.training.init) if recipe.network.no_answer else None
-    about = open_folder(manifest.parent).about if manifest is not None and manifest.name == MANIFEST else {}
+    """What the reader that a run started from decides by, for a network that can say that there is
+    no answer."""
+    if not recipe.network.no_answer:
+        return {}
+    manifest = find_init(recipe.training.init)
+    if manifest is None or manifest.name != MANIFEST:
+        return {}
+    about = open_folder(manifest.parent).about
     return {"no_answer": about["no_answer"]} if "no_answer" in about else {}
 
 
 def answer_file(
-    reader: Path, questions: Path, out: Path, device: str | None, cache_dir: str | Path | None = None
+    reader: Path,
+    questions: Path,
+    out: Path,
+    device: str | None,
+    cache_dir: str | Path | None = None,
 ) -> None:
-    """A reader's answers by id, in the official format, unless they are there."""
-    if not out.exists():
-        place = pick_device(device)
-        network, lexicon, recipe = load_network(reader, place)
-        encoded = encode_file(questions, cache_dir)
-        text_inputs = TextInputs(recipe.inputs, place, cache_dir, reader)
-        feed = Feed(encoded, lexicon, place, text_inputs=text_inputs)
-        texts, _ = predict(network, feed, recipe.decoding.max_length)
-        write_whole(out, json.dumps(dict(zip(encoded.ids, texts, strict=True))).encode())
+    """Write a reader's answers by id, in the official format, unless they are there."""
+    if out.exists():
+        return
+    place = pick_device(device)
+    network, lexicon, recipe = load_network(reader, place)
+    encoded = encode_file(questions, cache_dir)
+    text_inputs = TextInputs(recipe.inputs, place, cache_dir, reader)
+    feed = Feed(encoded, lexicon, place, text_inputs=text_inputs)
+    texts, _ = predict(network, feed, recipe.decoding.max_length)
+    answers = dict(zip(encoded.ids, texts, strict=True))
+    write_whole(out, json.dumps(answers).encode())

@@ -1,8 +1,10 @@
-"""Frozen contextual vectors, computed once for each passage and question and kept on disk in half precision.
+"""Frozen contextual vectors, computed once for each passage and question and kept on disk in half
+precision.
 
-One flat file for the passages and one for the questions, [1 + tokens, layers, size], memory-mapped; row 0 is zero and
-is padding's. They are written in chunks, and a manifest says which chunks are whole and their checksums: a build that
-is killed goes on from there, and a damaged chunk is made anew.
+One flat file for the passages and one for the questions, [1 + tokens, layers, size], memory-mapped;
+row 0 is zero and is padding's. They are written in chunks, and a manifest says which chunks are
+whole and their checksums: a build that is killed goes on from there, and a damaged chunk is made
+anew.
 """
 
 import itertools
@@ -42,7 +44,8 @@ class FrozenVectors:
     questions: Tensor
 
     def gather(self, question: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """The layers of these rows (``token_rows``), [B, n, layers, size] and [B, m, layers, size]; zero at padding."""
+        """The layers of these rows (``token_rows``), [B, n, layers, size] and [B, m, layers, size];
+        zero at padding."""
         return take_rows(self.questions, question), take_rows(self.contexts, context)
 
     @property
@@ -58,13 +61,17 @@ def open_vectors(
     device: torch.device | str = "cpu",
     keep: bool = True,
 ) -> FrozenVectors:
-    """Open the vectors of a file, computing what is not yet there (the encoder runs on the device that it is on).
+    """Open the vectors of a file, computing what is not yet there (the encoder runs on the device
+    that it is on).
 
-    ``device``: where the vectors are to be; on the CPU they stay on disk, memory-mapped, on a GPU a batch is one
-    indexed read there. ``keep=False`` writes nothing to disk and computes them straight into memory.
+    ``device``: where the vectors are to be; on the CPU they stay on disk, memory-mapped, on a GPU a
+    batch is one indexed read there. ``keep=False`` writes nothing to disk and computes them
+    straight into memory.
     """
     if not keep:
-        return FrozenVectors(*(_in_memory(encoded, encoder, part, torch.device(device)) for part in _PARTS))
+        place = torch.device(device)
+        tables = [_in_memory(encoded, encoder, part, place) for part in _PARTS]
+        return FrozenVectors(*tables)
     folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
     with user_error_on(f"{folder}: contextual vectors cannot be kept ({{why}}).", OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +82,8 @@ def open_vectors(
 
 def _in_memory(encoded: Encoded, encoder: FrozenEncoder, part: str, device: torch.device) -> Tensor:
     bounds = encoded.arrays[f"{part}_bounds"]
-    table = torch.zeros(1 + int(bounds[-1]), encoder.layers, encoder.size, dtype=torch.float16, device=device)
+    shape = (1 + int(bounds[-1]), encoder.layers, encoder.size)
+    table = torch.zeros(shape, dtype=torch.float16, device=device)
     for chunk, vectors in _compute(encoded, encoder, part, _chunks(bounds)):
         table[_rows(bounds, chunk)] = vectors.to(device)
     return table
@@ -85,7 +93,8 @@ def _complete(folder: Path, part: str, encoded: Encoded, encoder: FrozenEncoder)
     """One of the two files, whole: chunks that the manifest does not vouch for are computed."""
     bounds = encoded.arrays[f"{part}_bounds"]
     shape = (1 + int(bounds[-1]), encoder.layers, encoder.size)
-    path, manifest = folder / f"{part}.f16", folder / f"{part}.json"
+    path = folder / f"{part}.f16"
+    manifest = folder / f"{part}.json"
     size = 2 * shape[0] * shape[1] * shape[2]
     whole: dict[str, int] = {}
     if path.is_file() and path.stat().st_size == size:
@@ -93,7 +102,8 @@ def _complete(folder: Path, part: str, encoded: Encoded, encoder: FrozenEncoder)
     else:
         if shutil.disk_usage(folder).free < size + (1 << 28):
             raise UserError(
-                f"{folder}: the contextual vectors need {size / 1e9:.1f} GB of disk; make room or set RMREADER_CACHE."
+                f"{folder}: the contextual vectors need {size / 1e9:.1f} GB of disk; make room or "
+                "set RMREADER_CACHE."
             )
         with path.open("wb") as file:
             file.truncate(size)
@@ -110,7 +120,8 @@ def _complete(folder: Path, part: str, encoded: Encoded, encoder: FrozenEncoder)
         whole[_name(chunk)] = checksum(chunk)
         write_whole(manifest, json.dumps({"format": _FORMAT, "chunks": whole}).encode())
     # "c": torch wants to be able to write; what it would write never reaches the file
-    return torch.from_numpy(np.asarray(np.memmap(path, dtype=np.float16, mode="c", shape=shape)))
+    mapped = np.memmap(path, dtype=np.float16, mode="c", shape=shape)
+    return torch.from_numpy(np.asarray(mapped))
 
 
 def _read_manifest(path: Path) -> dict[str, int]:
@@ -124,7 +135,8 @@ def _read_manifest(path: Path) -> dict[str, int]:
 def _chunks(bounds: NDArray[np.int64]) -> list[Chunk]:
     """Spans of texts of about ``_CHUNK`` tokens each."""
     cuts = np.searchsorted(bounds, np.arange(_CHUNK, bounds[-1], _CHUNK))
-    return list(itertools.pairwise(np.unique(np.concatenate([[0], cuts, [len(bounds) - 1]])).tolist()))
+    edges = np.unique(np.concatenate([[0], cuts, [len(bounds) - 1]]))
+    return list(itertools.pairwise(edges.tolist()))
 
 
 def _rows(bounds: NDArray[np.int64], chunk: Chunk) -> slice:
@@ -141,28 +153,37 @@ def _compute(
     """Each chunk with its vectors, float16 [tokens, layers, size], where the encoder is."""
     if not chunks:
         return
-    tokens, bounds = encoded.arrays[f"{part}_tokens"], encoded.arrays[f"{part}_bounds"]
+    tokens = encoded.arrays[f"{part}_tokens"]
+    bounds = encoded.arrays[f"{part}_bounds"]
     words: Any = encoder.table(encoded.vocabulary)
     budget = 16_384 if next(encoder.parameters()).is_cuda else 2_048
     bar = progress(f"Contextual vectors, {part}s", len(chunks), "chunks")
     with bar if len(chunks) > 1 else nullcontext(lambda _: None) as advance:
         for chunk in chunks:
-            begin, found = int(bounds[chunk[0]]), None
+            begin = int(bounds[chunk[0]])
+            count = int(bounds[chunk[1]]) - begin
+            # empty where none of the texts has a word
+            whole = torch.empty(0, encoder.layers, encoder.size)
             for group in _groups(chunk, np.diff(bounds), budget):
-                vectors = encoder.encode(words, [np.asarray(tokens[bounds[k] : bounds[k + 1]]) for k in group]).half()
-                if found is None:
-                    found = vectors.new_empty(int(bounds[chunk[1]]) - begin, encoder.layers, encoder.size)
-                lengths = [int(bounds[k + 1] - bounds[k]) for k in group]
-                for k, text in zip(group, vectors.split(lengths), strict=True):  # type: ignore[no-untyped-call]
-                    found[bounds[k] - begin : bounds[k + 1] - begin] = text
-            yield chunk, found if found is not None else torch.empty(0, encoder.layers, encoder.size)
+                texts = [np.asarray(tokens[bounds[k] : bounds[k + 1]]) for k in group]
+                vectors = encoder.encode(words, texts).half()
+                if not len(whole):
+                    whole = vectors.new_empty(count, encoder.layers, encoder.size)
+                place = 0
+                for k, text in zip(group, texts, strict=True):
+                    rows = slice(bounds[k] - begin, bounds[k + 1] - begin)
+                    whole[rows] = vectors[place : place + len(text)]
+                    place += len(text)
+            yield chunk, whole
             advance(1)
 
 
 def _groups(chunk: Chunk, lengths: NDArray[np.int64], budget: int) -> Iterator[list[int]]:
-    """The texts that have a word, those of about the same length together, at most ``budget`` tokens padded."""
+    """The texts that have a word, those of about the same length together, at most ``budget``
+    tokens padded."""
     group: list[int] = []
-    for text in sorted((k for k in range(*chunk) if lengths[k]), key=lambda k: -int(lengths[k])):
+    texts = [k for k in range(*chunk) if lengths[k]]
+    for text in sorted(texts, key=lambda k: -int(lengths[k])):
         if group and lengths[group[0]] * (len(group) + 1) > budget:
             yield group
             group = []

@@ -37,7 +37,11 @@ class Log:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of a log."""
-    return read_records(path, lambda event: index(event["step"]), "is no event of a run; remove the line, or the file.")
+    return read_records(
+        path,
+        lambda event: index(event["step"]),
+        "is no event of a run; remove the line, or the file.",
+    )
 
 
 def finished(run: Path) -> dict[str, Any] | None:
@@ -47,10 +51,13 @@ def finished(run: Path) -> dict[str, Any] | None:
 
 
 def rewind(path: Path, last: Mapping[str, int]) -> None:
-    """Forget what came after the ``last`` step of each event: a resumed run lives through it again."""
+    """Forget what came after the ``last`` step of each event: a resumed run lives through it
+    again."""
     if not path.exists():
         return
-    kept = [event for event in read_log(path) if event["step"] <= last.get(event.get("event", ""), -1)]
+    kept = [
+        event for event in read_log(path) if event["step"] <= last.get(event.get("event", ""), -1)
+    ]
     write_whole(path, "".join(json.dumps(event) + "\n" for event in kept).encode())
 
 
@@ -77,7 +84,8 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 def _board(folder: Path) -> Any:
     with user_error_on(
-        "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it.", ImportError
+        "tensorboard is not installed; pip install 'rmreader[tensorboard]', or train without it.",
+        ImportError,
     ):
         from torch.utils.tensorboard import SummaryWriter
     return SummaryWriter(str(folder))

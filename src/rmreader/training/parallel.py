@@ -50,7 +50,9 @@ class World:
         """This process's parts of a batch that is read in so many, one per process at least."""
         count = max(count, self.size)
         if count % self.size:
-            raise UserError(f"training.parts={count}: give a multiple of torchrun's {self.size} processes.")
+            raise UserError(
+                f"training.parts={count}: give a multiple of torchrun's {self.size} processes."
+            )
         each = count // self.size
         return [Part(self.rank * each + k, count) for k in range(each)]
 
@@ -141,8 +143,8 @@ def _say_if_slow(recipe: Recipe, world: World) -> None:
     if recipe.inputs.contextual and recipe.inputs.contextual_mode == "tuned":
         return
     console.say(
-        f"{world.size} processes train together; without a tuned encoder a network is so small that "
-        "this seldom pays (an epoch of SQuAD takes 8 s on one GPU)."
+        f"{world.size} processes train together; without a tuned encoder a network is so small "
+        "that this seldom pays (an epoch of SQuAD takes 8 s on one GPU)."
     )
 
 
@@ -166,7 +168,9 @@ def _join(device: torch.device) -> Iterator[World]:
 def _own_gpu(device: torch.device) -> torch.device:
     number = int(os.environ["LOCAL_RANK"])
     if device.index is not None:
-        raise UserError(f"--device {device}: under torchrun each process takes a GPU of its own; give cuda.")
+        raise UserError(
+            f"--device {device}: under torchrun each process takes a GPU of its own; give cuda."
+        )
     count = torch.cuda.device_count()
     if number >= count:
         raise UserError(f"torchrun: more processes than the {count} GPUs here; start fewer.")

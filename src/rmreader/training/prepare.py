@@ -122,7 +122,9 @@ def prepare(
     return build(recipe, device, text_inputs, data, claim, start, cache_dir)
 
 
-def read_data(recipe: Recipe, train_path: Path, dev_path: Path | None, cache_dir: str | Path | None) -> TrainingData:
+def read_data(
+    recipe: Recipe, train_path: Path, dev_path: Path | None, cache_dir: str | Path | None
+) -> TrainingData:
     """Read the questions and hold some articles out; refused where there is nothing to learn."""
     training = recipe.training
     encoded = report_problems(encode_file(train_path, cache_dir))
@@ -136,7 +138,8 @@ def read_data(recipe: Recipe, train_path: Path, dev_path: Path | None, cache_dir
             )
     if not len(encoded):
         raise UserError(
-            f"{train_path}: has no question to learn from{why_none(encoded.problems)}; check it: rmreader data check."
+            f"{train_path}: has no question to learn from{why_none(encoded.problems)}; "
+            "check it: rmreader data check."
         )
     keeps_unanswered = recipe.network.no_answer or training.shared_norm
     learned, held = split(encoded, training.holdout, split_seed(training), keeps_unanswered)
@@ -209,7 +212,9 @@ def build(
         device=device,
         lexicon=lexicon,
         network=network.to(device),
-        train=Feed(data.learned, lexicon, device, pad, training.max_context, text_inputs, teacher=teacher),
+        train=Feed(
+            data.learned, lexicon, device, pad, training.max_context, text_inputs, teacher=teacher
+        ),
         selection=feed(data.held),
         dev=feed(data.dev),
         rewards=rewards,
@@ -242,7 +247,9 @@ def _fitting(weights: dict[str, Tensor], network: Network) -> dict[str, Tensor]:
     return weights
 
 
-def _teacher(recipe: Recipe, learned: Encoded, device: torch.device, cache_dir: str | Path | None) -> Attach | None:
+def _teacher(
+    recipe: Recipe, learned: Encoded, device: torch.device, cache_dir: str | Path | None
+) -> Attach | None:
     """What puts the teacher's distributions beside a batch."""
     training = recipe.training
     if not training.teacher:
@@ -252,7 +259,8 @@ def _teacher(recipe: Recipe, learned: Encoded, device: torch.device, cache_dir: 
 
 
 def device_name(device: str | None) -> str:
-    """What trainings run on, found without CUDA: a process that uses it would delay the end of MPS."""
+    """What trainings run on, found without CUDA: a process that uses it would delay the end of
+    MPS."""
     names = ""
     if device != "cpu":
         names = stdout_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
@@ -271,7 +279,9 @@ def word_counts(encoded: Encoded) -> dict[str, int]:
 
 def rewards_of(encoded: Encoded, recipe: Recipe) -> Rewards:
     """The reward tables of these questions."""
-    _, one_per_passage, passage_of = np.unique(encoded.paragraph, return_index=True, return_inverse=True)
+    _, one_per_passage, passage_of = np.unique(
+        encoded.paragraph, return_index=True, return_inverse=True
+    )
     passages = ((encoded.passage(i), *encoded.spans(i)) for i in one_per_passage.tolist())
     references = (encoded.references(i) for i in range(len(encoded)))
     longest = recipe.decoding.max_length if recipe.training.sampler == "top_k" else None

@@ -32,9 +32,13 @@ def pick_device(name: str | None) -> torch.device:
 
 
 def make_network(
-    recipe: Recipe, lexicon: Lexicon, shape: ContextualShape | None = None, contextual: nn.Module | None = None
+    recipe: Recipe,
+    lexicon: Lexicon,
+    shape: ContextualShape | None = None,
+    contextual: nn.Module | None = None,
 ) -> Network:
-    """A network of the recipe's shape, as wide as its words' inputs, with random weights (but a tuned encoder's)."""
+    """A network of the recipe's shape, as wide as its words' inputs, with random weights (but a
+    tuned encoder's)."""
     sizes = Sizes(
         vectors=lexicon.dim,
         characters=lexicon.character_count,
@@ -54,7 +58,8 @@ def write_reader(
     text_inputs: TextInputs | None = None,
     temperature: float = 1.0,
 ) -> None:
-    """Write a reader folder in one step; ``scores`` are by name of the data set they were measured on."""
+    """Write a reader folder in one step; ``scores`` are by name of the data set they were measured
+    on."""
 
     def fill(folder: Path) -> None:
         save_recipe(recipe, folder / RECIPE)
@@ -67,11 +72,16 @@ def write_reader(
     write_reader_folder(target, arrays, recipe, about, fill)
 
 
-def check_weights(network: Network, recipe: Recipe, lexicon: Lexicon, shape: ContextualShape) -> None:
-    """Refuse a network whose weights a reader's folder could not be checked by, before it is trained."""
+def check_weights(
+    network: Network, recipe: Recipe, lexicon: Lexicon, shape: ContextualShape
+) -> None:
+    """Refuse a network whose weights a reader's folder could not be checked by, before it is
+    trained."""
     expected = network_shapes(recipe, lexicon, shape)
     own = {
-        name: tuple(tensor.shape) for name, tensor in network.state_dict().items() if not name.startswith("contextual.")
+        name: tuple(tensor.shape)
+        for name, tensor in network.state_dict().items()
+        if not name.startswith("contextual.")
     }
     for name in own.keys() | expected.keys():
         if own.get(name) != expected.get(name):
@@ -89,11 +99,16 @@ def read_weights(folder: Folder) -> dict[str, Tensor]:
 def load_weights(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
     """Put weights into a network; one sentence where they do not fit."""
     remedy = "take the network and inputs it was trained with."
-    with user_error_on(f"{where}: its weights are not those of the recipe's network ({{why}}); {remedy}", RuntimeError):
+    with user_error_on(
+        f"{where}: its weights are not those of the recipe's network ({{why}}); {remedy}",
+        RuntimeError,
+    ):
         network.load_state_dict(dict(weights))
 
 
-def load_network(reader: Path | Folder, device: torch.device | str = "cpu") -> tuple[Network, Lexicon, Recipe]:
+def load_network(
+    reader: Path | Folder, device: torch.device | str = "cpu"
+) -> tuple[Network, Lexicon, Recipe]:
     """The network of a reader folder, ready to read."""
     folder = reader if isinstance(reader, Folder) else open_folder(reader)
     weights, inputs = read_weights(folder), folder.recipe.inputs

@@ -1,13 +1,15 @@
-"""The reward R(A): the official text F1 of a span against all references, exact, on the device, without waiting.
+"""The reward R(A): the official text F1 of a span against all references, exact, on the device,
+without waiting.
 
-The official rule lower-cases the text, deletes ASCII punctuation, removes articles and splits at white space. All of
-it is decided ahead for every passage but what depends on where the span is cut. A passage becomes *pieces*: what is
-left of its tokens, split where the class of characters (``\\w`` or not) changes, so that articles are whole runs of
-pieces. Words are compared by a polynomial hash modulo 2^64, read off prefix sums: the hash of the characters a..b−1
-is Σ c_k·base^(b−k) = (S[b] − S[a])·base^b with S[b] = Σ_{k<b} c_k·base^(−k).
+The official rule lower-cases the text, deletes ASCII punctuation, removes articles and splits at
+white space. All of it is decided ahead for every passage but what depends on where the span is cut.
+A passage becomes *pieces*: what is left of its tokens, split where the class of characters (``\\w``
+or not) changes, so that articles are whole runs of pieces. Words are compared by a polynomial hash
+modulo 2^64, read off prefix sums: the hash of the characters a..b−1 is
+Σ c_k·base^(b−k) = (S[b] − S[a])·base^b with S[b] = Σ_{k<b} c_k·base^(−k).
 
-One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that is between
-letters and, say, an apostrophe ends its word, and so becomes ς instead of σ.
+One thing is decided for the whole passage although it depends on the cut: whether a capital Σ that
+is between letters and, say, an apostrophe ends its word, and so becomes ς instead of σ.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ from rmreader.scoring.squad import normalize
 
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 _INVERSE = pow(_BASE, -1, 1 << 64)
-_DROPPED, _SYMBOL, _WORD = 0, 1, 2
+# classes of characters
+_DROPPED = 0
+_SYMBOL = 1
+_WORD = 2
 
 
 @dataclass(frozen=True)
@@ -40,28 +45,39 @@ class Cut:
     sums: NDArray[np.uint64]  # [P+1]: S at the beginning of each piece, and at the end
     powers: NDArray[np.uint64]  # [P+1]: base^b there
     fresh: NDArray[np.bool_]  # [P+1]: there is white space before this piece
-    run: NDArray[np.int64]  # [P+1, 2]: first and last piece of its run of \w; last < first where it is a symbol
+    # [P+1, 2]: first and last piece of its run of \w; last < first where it is a symbol
+    run: NDArray[np.int64]
 
 
 def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Cut:
     """The pieces of a passage whose tokens are text[starts[t]:ends[t]]."""
-    codes, lowered = _codes(text), _codes(text.lower())
-    source = np.repeat(np.arange(len(codes)), np.where(codes == 0x130, 2, 1))  # İ alone becomes two characters
+    codes = _codes(text)
+    lowered = _codes(text.lower())
+    # İ alone becomes two characters
+    source = np.repeat(np.arange(len(codes)), np.where(codes == 0x130, 2, 1))
     token = np.searchsorted(starts, source, side="right") - 1
     kinds = _classes()[lowered]
-    kept = np.flatnonzero((kinds != _DROPPED) & (token >= 0) & (source < np.append(ends, 0)[token]))
-    token, kinds, values = token[kept], kinds[kept], lowered[kept].astype(np.uint64) + np.uint64(1)
+    in_token = (token >= 0) & (source < np.append(ends, 0)[token])
+    kept = np.flatnonzero((kinds != _DROPPED) & in_token)
+    token = token[kept]
+    kinds = kinds[kept]
+    values = lowered[kept].astype(np.uint64) + np.uint64(1)
 
     begins = np.flatnonzero(_changes(token) | _changes(kinds))
     bounds = np.append(begins, len(kept))
-    base, inverse = _powers(max(1 << 14, 1 << len(kept).bit_length()))  # rounded up, so that it is kept
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values * inverse[: len(kept)], dtype=np.uint64)])
+    # rounded up, so that it is kept
+    base, inverse = _powers(max(1 << 14, 1 << len(kept).bit_length()))
+    terms = np.cumsum(values * inverse[: len(kept)], dtype=np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), terms])
 
-    piece_token, is_word = token[begins], kinds[begins] == _WORD
-    chunk = np.cumsum(starts > np.concatenate([[-1], ends[:-1]]))[piece_token]
+    piece_token = token[begins]
+    is_word = kinds[begins] == _WORD
+    is_apart = starts > np.concatenate([[-1], ends[:-1]])  # from the token before
+    chunk = np.cumsum(is_apart)[piece_token]
     fresh = _changes(chunk)
-    run_begins = np.flatnonzero(fresh | _changes(is_word))
-    run_of = np.cumsum(fresh | _changes(is_word)) - 1
+    is_run_begin = fresh | _changes(is_word)
+    run_begins = np.flatnonzero(is_run_begin)
+    run_of = np.cumsum(is_run_begin) - 1
     run_ends = np.append(run_begins[1:], len(begins)) - 1
     run = np.stack([run_begins[run_of], np.where(is_word, run_ends[run_of], -1)], 1)
     return Cut(
@@ -103,34 +119,48 @@ class Rewards:
 
     def to(self, device: torch.device | str) -> Rewards:
         """The same tables on another device."""
-        tables: dict[str, Any] = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        tables: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                tables[name] = value.to(device)
         return dataclasses.replace(self, **tables)
 
     def f1(self, question: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """Official F1 of the spans start..end (tokens, inclusive) of the numbered questions; all int [N], float [N]."""
+        """Official F1 of the spans start..end (tokens, inclusive) of the numbered questions; all
+        int [N], float [N]."""
         words, counted = self._words(question, start, end)
         at = self.reference_at[question][:, None] + _range(self.reference_words, question)
         there = at < self.reference_at[question + 1][:, None]
         at = at.clamp_max(len(self.reference_hash) - 1)
-        found = ((words[:, :, None] == self.reference_hash[at][:, None, :]) & counted[:, :, None]).sum(1)
-        shared = torch.minimum(found, self.reference_count[at]) * there  # [N, V]: multiset overlap
+        is_same = words[:, :, None] == self.reference_hash[at][:, None, :]
+        predicted = (is_same & counted[:, :, None]).sum(1)
+        # [N, V]: multiset overlap
+        shared = torch.minimum(predicted, self.reference_count[at]) * there
         lengths = self.reference_length[question]  # [N, R]
-        belongs = self.reference_number[at][:, None, :] == _range(lengths.shape[1], question)[:, None]
+        numbers = _range(lengths.shape[1], question)
+        belongs = self.reference_number[at][:, None, :] == numbers[:, None]
         same = (shared[:, None, :] * belongs).sum(2)
-        # 2PR/(P+R) with P = same/predicted and R = same/reference; 0 where nothing is shared, even of two empty texts
-        return (2.0 * same / (counted.sum(1, keepdim=True) + lengths).clamp_min(1)).amax(1)
+        # 2PR/(P+R) with P = same/predicted and R = same/reference; 0 where nothing is shared, even
+        # of two empty texts
+        both = counted.sum(1, keepdim=True) + lengths
+        return (2.0 * same / both.clamp_min(1)).amax(1)
 
     def _words(self, question: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-        """Hashes of the normalised words of each span, [N, window], and which of the cells hold one."""
+        """Hashes of the normalised words of each span, [N, window], and which of the cells hold
+        one."""
         tokens = self.tokens[question]
-        first, stop = self.first[tokens + start][:, None], self.first[tokens + end + 1][:, None]
+        first = self.first[tokens + start][:, None]
+        stop = self.first[tokens + end + 1][:, None]
         piece = first + _range(self.window, question)
         inside = piece < stop
         piece = torch.minimum(piece, stop)
         run = self.run[piece]
         in_word = run[..., 1] >= run[..., 0]
-        run_hash = self._hash(torch.maximum(run[..., 0], first), torch.minimum(run[..., 1], stop - 1))
-        content = inside & ~(in_word & (run_hash[..., None] == self.articles).any(-1))
+        run_first = torch.maximum(run[..., 0], first)
+        run_last = torch.minimum(run[..., 1], stop - 1)
+        run_hash = self._hash(run_first, run_last)
+        is_article = in_word & (run_hash[..., None] == self.articles).any(-1)
+        content = inside & ~is_article
         fresh = self.fresh[piece]
         begins = content & (fresh | ~_shift(content, 1))
         closes = content & ~(_shift(content & ~fresh, -1))
@@ -138,8 +168,8 @@ class Rewards:
         return self._hash(word_first, piece), closes
 
     def _hash(self, first: Tensor, last: Tensor) -> Tensor:
-        behind = (last + 1).clamp(0, len(self.sums) - 1)
-        return (self.sums[behind] - self.sums[first]) * self.powers[behind]
+        after = (last + 1).clamp(0, len(self.sums) - 1)
+        return (self.sums[after] - self.sums[first]) * self.powers[after]
 
 
 def build_rewards(
@@ -148,7 +178,8 @@ def build_rewards(
     references: Iterable[Sequence[str]],
     max_length: int | None = None,
 ) -> Rewards:
-    """Tables for questions on passages (text, token starts, token ends); question q reads passage ``passage_of[q]``.
+    """Tables for questions on passages (text, token starts, token ends); question q reads passage
+    ``passage_of[q]``.
 
     ``max_length`` is the longest span, in tokens, that will be asked for; None allows any.
     """
@@ -160,7 +191,9 @@ def build_rewards(
     window = max((_window(cut.first, max_length) for cut in cuts), default=1)
     return Rewards(
         tokens=_tensor(token_offsets[passage_of]),
-        first=_tensor(np.concatenate([cut.first + at for cut, at in zip(cuts, offsets, strict=True)])),
+        first=_tensor(
+            np.concatenate([cut.first + at for cut, at in zip(cuts, offsets, strict=True)])
+        ),
         sums=_tensor(np.concatenate([cut.sums for cut in cuts]).view(np.int64)),
         powers=_tensor(np.concatenate([cut.powers for cut in cuts]).view(np.int64)),
         fresh=_tensor(np.concatenate([cut.fresh for cut in cuts])),
@@ -176,17 +209,23 @@ def build_rewards(
     )
 
 
-def _reference_tables(references: Iterable[Sequence[str]]) -> tuple[NDArray[np.int64], list[int], NDArray[np.int64]]:
-    """Hash, count and reference of every distinct word [words, 3]; how many each question has; the references' words
-    [questions, references]."""
+def _reference_tables(
+    references: Iterable[Sequence[str]],
+) -> tuple[NDArray[np.int64], list[int], NDArray[np.int64]]:
+    """Hash, count and reference of every distinct word [words, 3]; how many each question has; the
+    references' words [questions, references]."""
     hashed = lru_cache(maxsize=None)(word_hash)
-    rows, per_question, lengths = list[tuple[int, int, int]](), list[int](), list[list[int]]()
+    rows: list[tuple[int, int, int]] = []
+    per_question: list[int] = []
+    lengths: list[list[int]] = []
     for texts in references:
-        split = [normalize(text).split() for text in texts]
-        found = [(hashed(word), count, k) for k, own in enumerate(split) for word, count in Counter(own).items()]
-        rows += found
-        per_question.append(len(found))
-        lengths.append([len(own) for own in split])
+        before = len(rows)
+        words = [normalize(text).split() for text in texts]
+        for number, own in enumerate(words):
+            for word, count in Counter(own).items():
+                rows.append((hashed(word), count, number))
+        per_question.append(len(rows) - before)
+        lengths.append([len(own) for own in words])
     table = np.zeros((len(lengths), max([1, *map(len, lengths)])), np.int64)
     for row, values in zip(table, lengths, strict=True):
         row[: len(values)] = values
@@ -204,7 +243,8 @@ def _codes(text: str) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=1)
 def _classes() -> NDArray[np.uint8]:
-    """The class of every character there is: white space and ASCII punctuation go, ``\\w`` or not decides the rest."""
+    """The class of every character there is: white space and ASCII punctuation go, ``\\w`` or not
+    decides the rest."""
     table = np.full(0x110000, _SYMBOL, np.uint8)
     table[[code for code in range(0x110000) if chr(code).isalnum()]] = _WORD
     table[[code for code in range(0x110000) if chr(code).isspace()]] = _DROPPED

@@ -1,14 +1,15 @@
-"""The folder of a run: who may write to it, what it was started with, and what to do when asked to stop.
+"""The folder of a run: who may write to it, what it was started with, and what to do when asked to
+stop.
 
-``run/`` says what the run is (recipe, lexicon, training data), ``last/`` is the newest checkpoint, ``best/`` the
-reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were skipped.
+``run/`` says what the run is (recipe, lexicon, training data), ``last/`` is the newest checkpoint,
+``best/`` the reader, ``log.jsonl`` the log, ``bad/`` the questions of the steps that were skipped.
 """
 
 import contextlib
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,27 +28,34 @@ from rmreader.text.lexicon import Lexicon
 from rmreader.training.contextual import TextInputs
 
 CHECKPOINT = "checkpoint.json"
-_RUN, _TENSORS, _STATE = "run.json", "tensors.safetensors", "state.json"
-INIT_REMEDY = "give a run's or a reader's folder, or the name of a reader that comes with rmreader, as small."
+_RUN = "run.json"
+_TENSORS = "tensors.safetensors"
+_STATE = "state.json"
+INIT_REMEDY = (
+    "give a run's or a reader's folder, or the name of a reader that comes with rmreader, as small."
+)
 
 
 def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> dict[str, Any] | None:
-    """Make the folder ours or say why not; what was recorded of the run to go on with, None for a new one."""
+    """Make the folder ours or say why not; what was recorded of the run to go on with, None for a
+    new one."""
     places = {"run": _RUN, "last": CHECKPOINT, "best": MANIFEST}
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: is a file; give a folder for the run.")
-    held = [name for name in (*places, "log.jsonl") if any((out / f"{name}{s}").exists() for s in ("", ".new", ".old"))]
-    if held and not resume:
-        raise UserError(f"{out}: already holds a run; add --resume to go on with it, or give another folder.")
+    if not resume and _holds_a_run(out, [*places, "log.jsonl"]):
+        raise UserError(
+            f"{out}: already holds a run; add --resume to go on with it, or give another folder."
+        )
     out.mkdir(parents=True, exist_ok=True)
     for name, manifest in places.items():
         for note in settle(out / name, manifest):
             say(note)
     if not (out / "run").exists():
-        if left := [f"{name}/" for name in ("last", "best") if (out / name).exists()]:
+        left = [f"{name}/" for name in ("last", "best") if (out / name).exists()]
+        if left:
             raise UserError(
-                f"{out}: holds {' and '.join(left)} but not run/, which says what was trained; restore it, or give "
-                "another folder."
+                f"{out}: holds {' and '.join(left)} but not run/, which says what was trained; "
+                "restore it, or give another folder."
             )
         return None
     about: dict[str, Any] = read_manifest(out / "run" / _RUN)
@@ -55,9 +63,19 @@ def claim(out: Path, recipe: Recipe, train_sha256: str, resume: bool) -> dict[st
     return about
 
 
+def _holds_a_run(out: Path, names: Sequence[str]) -> bool:
+    """Whether anything of a run is there, be it half written."""
+    for name in names:
+        for suffix in ("", ".new", ".old"):
+            if (out / f"{name}{suffix}").exists():
+                return True
+    return False
+
+
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Within, no other process trains into this folder; a folder that is made for it and stays empty is removed."""
+    """Within, no other process trains into this folder; a folder that is made for it and stays
+    empty is removed."""
     made = not out.exists()
     if made:
         out.mkdir(parents=True)
@@ -74,7 +92,12 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def record(
-    out: Path, recipe: Recipe, lexicon: Lexicon, text_inputs: TextInputs, train_sha256: str, temperature: float
+    out: Path,
+    recipe: Recipe,
+    lexicon: Lexicon,
+    text_inputs: TextInputs,
+    train_sha256: str,
+    temperature: float,
 ) -> None:
     """Write down what the run is started with."""
 
@@ -92,7 +115,10 @@ def save_checkpoint(target: Path, tensors: Mapping[str, Tensor], state: Mapping[
     """Write tensors and plain data as one checkpoint; the one before is kept as ``NAME.old``."""
 
     def fill(folder: Path) -> dict[str, Any]:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / _TENSORS)
+        on_host = {}
+        for name, tensor in tensors.items():
+            on_host[name] = tensor.detach().cpu().contiguous()
+        save_file(on_host, folder / _TENSORS)
         (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
         return {"format": 1, "step": state.get("step")}
 
@@ -100,31 +126,43 @@ def save_checkpoint(target: Path, tensors: Mapping[str, Tensor], state: Mapping[
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the plain data of a checkpoint, refused unless every byte is as it was written."""
+    """The tensors and the plain data of a checkpoint, refused unless every byte is as it was
+    written."""
     if (problem := damage(folder, CHECKPOINT)) is not None:
         raise UserError(f"{folder}/{problem}; this checkpoint cannot be loaded.")
     return load_file(folder / _TENSORS), json.loads((folder / _STATE).read_text(encoding="utf-8"))
 
 
 def find_init(init: str | Path) -> Path | None:
-    """The manifest of what ``training.init`` names: a checkpoint, a run (its best), a reader by folder or, if it comes
-    with the package, by name; None where it is none of them."""
+    """The manifest of what ``training.init`` names: a checkpoint, a run (its best), a reader by
+    folder or, if it comes with the package, by name; None where it is none of them."""
     folder = Path(init)
-    places = (folder / CHECKPOINT, folder / "best" / MANIFEST, folder / MANIFEST, SHIPPED / folder / MANIFEST)
-    return next((path for path in places if path.is_file()), None) if str(init) else None
+    places = (
+        folder / CHECKPOINT,
+        folder / "best" / MANIFEST,
+        folder / MANIFEST,
+        SHIPPED / folder / MANIFEST,
+    )
+    if not str(init):
+        return None
+    return next((path for path in places if path.is_file()), None)
 
 
 def init_recipe(init: str) -> Recipe:
     """The recipe of what ``training.init`` names."""
-    found = find_init(init)
-    for path in (found.parent / RECIPE, found.parent.parent / "run" / RECIPE) if found else ():
-        if path.is_file():
-            return load_recipe(path)
-    raise UserError(f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best.")
+    manifest = find_init(init)
+    if manifest is not None:
+        for folder in (manifest.parent, manifest.parent.parent / "run"):
+            if (folder / RECIPE).is_file():
+                return load_recipe(folder / RECIPE)
+    raise UserError(
+        f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best."
+    )
 
 
 def fingerprint(init: str | Path) -> str:
-    """The checksums of the weights that ``training.init`` names, by whatever path; empty where there are none."""
+    """The checksums of the weights that ``training.init`` names, by whatever path; empty where
+    there are none."""
     manifest = find_init(init)
     try:
         sums = read_manifest(manifest)["checksums"] if manifest else {}
@@ -134,25 +172,42 @@ def fingerprint(init: str | Path) -> str:
 
 
 def _same_run(out: Path, about: Mapping[str, Any], recipe: Recipe, train_sha256: str) -> None:
-    before, now = (flat(r) for r in (load_recipe(out / "run" / RECIPE), recipe))
-    began, given = about.get("init"), fingerprint(recipe.training.init)
-    if began and given == began:
-        before["training.init"] = recipe.training.init  # the same weights, moved or named otherwise
-    changed = [f"{key} (was {before.get(key)}, is {now[key]})" for key in now if now[key] != before.get(key)]
+    before = flat(load_recipe(out / "run" / RECIPE))
+    now = flat(recipe)
+    began = about.get("init")
+    present = fingerprint(recipe.training.init)
+    if began and present == began:
+        # the same weights, moved or named otherwise
+        before["training.init"] = recipe.training.init
+    changed = []
+    for key, value in now.items():
+        if value != before.get(key):
+            changed.append(f"{key} (was {before.get(key)}, is {value})")
     if changed:
-        raise UserError(f"{out}: the run was started with another recipe: {', '.join(changed)}; resume with its own.")
-    if began and given not in (began, "") and not (out / "last").exists():  # so that they are to be read again
         raise UserError(
-            f"{out}: training.init={recipe.training.init} has other weights than when the run was started; "
-            "restore them, or give another folder."
+            f"{out}: the run was started with another recipe: {', '.join(changed)}; resume with "
+            "its own."
+        )
+    # without a checkpoint the weights are read again
+    is_read_again = not (out / "last").exists()
+    if began and is_read_again and present not in (began, ""):
+        raise UserError(
+            f"{out}: training.init={recipe.training.init} has other weights than when the run was "
+            "started; restore them, or give another folder."
         )
     if about["train_sha256"] != train_sha256:
-        raise UserError(f"{out}: the run was started on other training data; resume with the same file.")
+        raise UserError(
+            f"{out}: the run was started on other training data; resume with the same file."
+        )
 
 
 def flat(recipe: Recipe) -> dict[str, Any]:
     """Every setting of a recipe, as ``network.blocks``, with its value."""
-    return {f"{section}.{key}": value for section, part in to_tree(recipe).items() for key, value in part.items()}
+    settings = {}
+    for section, part in to_tree(recipe).items():
+        for key, value in part.items():
+            settings[f"{section}.{key}"] = value
+    return settings
 
 
 class Stop:
@@ -180,7 +235,8 @@ def stop_on_signals() -> Iterator[Stop]:
 
 @contextmanager
 def on_signals(handler: Callable[[int, FrameType | None], None], *names: str) -> Iterator[None]:
-    """Within, these signals, where the system has them, are handled so; in the main thread alone, as Python does."""
+    """Within, these signals, where the system has them, are handled so; in the main thread alone,
+    as Python does."""
     main = threading.current_thread() is threading.main_thread()
     numbers = [getattr(signal, name) for name in names if main and hasattr(signal, name)]
     before = {number: signal.signal(number, handler) for number in numbers}

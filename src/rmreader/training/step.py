@@ -92,7 +92,9 @@ class Learner:
         """The network that is evaluated and written: the moving average where there is one."""
         return self.network if self.average is None else self.average
 
-    def set_place(self, step: int, total: int, halvings: int, share: float = 1.0, part: int = 0) -> None:
+    def set_place(
+        self, step: int, total: int, halvings: int, share: float = 1.0, part: int = 0
+    ) -> None:
         """Set the rates, the weight of the average, the random numbers and the share of the batch
         for a step, or for a part of one: its random numbers are its own, whoever computes it."""
         training = self.recipe.training
@@ -190,7 +192,9 @@ class Learner:
             return ml + training.reward_weight * rl, measures
         return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures
 
-    def _shared_norm(self, batch: Batch[Tensor], pointers: Pointers, target: Target[Tensor]) -> Tensor:
+    def _shared_norm(
+        self, batch: Batch[Tensor], pointers: Pointers, target: Target[Tensor]
+    ) -> Tensor:
         """The loss over all paragraphs of a question, from the mass of all spans of each."""
         assert self.groups is not None
         context = true_steps(batch.context_lengths, batch.context.shape[1])
@@ -210,11 +214,15 @@ class Learner:
                 _full(own), other.float(), context, answered, training.teacher_temperature
             )
         if pointers.no_answer is not None and taught.no_answer is not None:
-            odds_loss = objectives.teacher_no_answer_loss(_full(pointers.no_answer), taught.no_answer.float())
+            odds_loss = objectives.teacher_no_answer_loss(
+                _full(pointers.no_answer), taught.no_answer.float()
+            )
             loss = loss + training.no_answer_weight * odds_loss
         return loss
 
-    def _reinforce(self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def _reinforce(
+        self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. 9 or 10 on one sample per question."""
         training = self.recipe.training
         target = required(batch.target, "answers")

@@ -1,8 +1,12 @@
-"""The teacher: readers whose mean distributions over the training questions a student learns from beside the references
-(Hu et al., EMNLP 2018). They are computed once per training file and kept, in 16 bits per passage word."""
+"""The teacher: readers whose mean distributions over the training questions a student learns from
+beside the references (Hu et al., EMNLP 2018).
+
+They are computed once per training file and cached, in 16 bits per passage word.
+"""
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,34 +48,59 @@ def attach(distributions: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Bat
 
 
 def teach(
-    names: str, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None = None
+    names: str,
+    learned: Encoded,
+    max_context: int,
+    device: torch.device,
+    cache_dir: str | Path | None = None,
 ) -> Arrays:
-    """log p1, log p2 and the log-odds of no answer of every question to learn from, the mean of the readers called
-    ``names``. What each of them says is kept, so that another list of readers costs only those that are new in it."""
+    """log p1, log p2 and the log-odds of no answer of every question to learn from, the mean of the
+    readers called ``names``.
+
+    Each reader's are cached, so that another list of readers costs only those that are new in it.
+    """
     if names.endswith(".safetensors"):
         return load_words(Path(names), learned, max_context)
-    every = [_said(find(name), learned, max_context, device, cache_dir) for name in reader_names(names)]
+    every = []
+    for name in reader_names(names):
+        every.append(_cached_distributions(find(name), learned, max_context, device, cache_dir))
     mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
     for name in ("start", "end"):
-        total = sum(np.exp(np.asarray(said[name], np.float32)) for said in every)
+        total = sum(np.exp(np.asarray(one[name], np.float32)) for one in every)
         with np.errstate(divide="ignore"):
-            mean[name] = np.maximum(np.log(total / len(every)), _LEAST).astype(np.float16)
-    if able := [said["no_answer"] for said in every if "no_answer" in said]:
-        chance = np.clip(sum(1 / (1 + np.exp(-odds.astype(np.float64))) for odds in able) / len(able), 1e-6, 1 - 1e-6)
-        mean["no_answer"] = np.log(chance / (1 - chance)).astype(np.float32)
+            log_p = np.log(total / len(every))
+        mean[name] = np.maximum(log_p, _LEAST).astype(np.float16)
+    log_odds = [one["no_answer"] for one in every if "no_answer" in one]
+    if log_odds:
+        mean["no_answer"] = _mean_log_odds(log_odds)
     return mean
 
 
-def _said(
-    reader: Path, learned: Encoded, max_context: int, device: torch.device, cache_dir: str | Path | None
+def _mean_log_odds(every: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+    """The log-odds of the mean chance."""
+    total = sum(1 / (1 + np.exp(-odds.astype(np.float64))) for odds in every)
+    chance = np.clip(total / len(every), 1e-6, 1 - 1e-6)
+    mean: NDArray[np.float32] = np.log(chance / (1 - chance)).astype(np.float32)
+    return mean
+
+
+def _cached_distributions(
+    reader: Path,
+    learned: Encoded,
+    max_context: int,
+    device: torch.device,
+    cache_dir: str | Path | None,
 ) -> Arrays:
-    """One reader's distributions, taken from the cache where they are."""
+    """One reader's distributions, from the cache where they are there."""
     weights = open_folder(reader).about["checksums"]["weights.safetensors"]
-    facts = "\n".join([weights, learned.content, str(max_context), hashlib.sha256(learned.rows.tobytes()).hexdigest()])
-    folder = cache_folder("taught", cache_dir) / hashlib.sha256(facts.encode()).hexdigest()[:32]
+    rows = hashlib.sha256(learned.rows.tobytes()).hexdigest()
+    facts = "\n".join([weights, learned.content, str(max_context), rows])
+    name = hashlib.sha256(facts.encode()).hexdigest()[:32]
+    folder = cache_folder("taught", cache_dir) / name
 
     def make() -> tuple[Arrays, dict[str, Any]]:
-        return distributions(reader, learned, max_context, device), {"reader": str(reader)}
+        arrays = distributions(reader, learned, max_context, device)
+        return arrays, {"reader": str(reader)}
 
     return cached(folder, make, "teacher's distributions")[0]
 
@@ -79,24 +108,31 @@ def _said(
 def distributions(
     reader: Path, learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
 ) -> dict[str, NDArray[Any]]:
-    """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer if it has them."""
+    """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer
+    if it has them."""
     lengths = crop(learned, np.arange(len(learned)), max_context)[1]
     bounds = bounds_of(lengths)
-    arrays: dict[str, NDArray[Any]] = {name: np.full(int(bounds[-1]), _LEAST, np.float16) for name in ("start", "end")}
-    batches = in_order(learned, batch_size)
+    start = np.full(int(bounds[-1]), _LEAST, np.float16)
+    end = np.full(int(bounds[-1]), _LEAST, np.float16)
+    arrays: dict[str, NDArray[Any]] = {"start": start, "end": end}
     network, lexicon, recipe = load_network(reader, device)
     if recipe.network.no_answer:
         arrays["no_answer"] = np.zeros(len(learned), np.float32)
     text_inputs = TextInputs(recipe.inputs, device, reader=reader)
-    feed = Feed(learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False)
+    feed = Feed(
+        learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False
+    )
+    batches = in_order(learned, batch_size)
+    is_gpu = device.type == "cuda"
     with progress(f"teacher {reader.name}", len(batches), "batches") as advance, torch.no_grad():
         for index, batch in feed.batches(batches):
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            with torch.autocast(device.type, torch.bfloat16, enabled=is_gpu):
                 pointers: Pointers = network(feed.fill(batch))
-            mask = np.arange(batch.context.shape[1]) < lengths[index][:, None]
-            places = (bounds[index][:, None] + np.arange(mask.shape[1]))[mask]
-            for name, log_p in (("start", pointers.log_p1), ("end", pointers.log_p2)):
-                arrays[name][places] = np.maximum(_numpy(log_p)[mask], _LEAST)
+            steps = np.arange(batch.context.shape[1])
+            inside = steps < lengths[index][:, None]
+            places = (bounds[index][:, None] + steps)[inside]
+            start[places] = np.maximum(_numpy(pointers.log_p1)[inside], _LEAST)
+            end[places] = np.maximum(_numpy(pointers.log_p2)[inside], _LEAST)
             if pointers.no_answer is not None:
                 arrays["no_answer"][index] = _numpy(pointers.no_answer)
             advance()

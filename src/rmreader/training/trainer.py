@@ -77,9 +77,9 @@ def train(
     """Train a reader by a recipe into the folder ``out``; see docs/training.md.
 
     Everything that is chosen is chosen on held-out articles of the training file. The dev file is
-    only reported on: at the end, and with ``curve`` at every evaluation too. The reader's answers to
-    the ``predict`` files, by name, are written to ``predictions/NAME.json``. At the end the reader
-    is compared with and without torch, and refused where the two differ. Under torchrun its
+    only reported on: at the end, and with ``curve`` at every evaluation too. The reader's answers
+    to the ``predict`` files, by name, are written to ``predictions/NAME.json``. At the end the
+    reader is compared with and without torch, and refused where the two differ. Under torchrun its
     processes train one reader together.
     """
     job = Job(
@@ -497,7 +497,10 @@ class Run:
             # else it ended before, and its reader stays as it is
             if read_manifest(best / MANIFEST)["scores"] != scores:
                 update(best, scores=scores)
-            say(f"{best}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of dev.")
+            say(
+                f"{best}: EM {dev.exact_match:.2f}, F1 {dev.f1:.2f} on {dev.total} questions of "
+                "dev."
+            )
         events = read_log(self.out / "log.jsonl")
         ends = [event["scores"] for event in events if event["event"] == "end"]
         if scores not in ends[-1:]:

@@ -1,4 +1,5 @@
-"""What teachers said of every training question, in a file small enough to be carried to another machine.
+"""What teachers said of every training question, in a file small enough to be carried to another
+machine.
 
 Of each question it holds the likeliest starts and ends and the log-odds of "no answer".
 """
@@ -59,12 +60,15 @@ def _likeliest(
 
 
 def load_words(path: Path, questions: Encoded, max_context: int) -> Arrays:
-    """Read the file; the probability that is left over is shared by all other words of a passage."""
+    """Read the file; the probability that is left over is shared by all other words of a
+    passage."""
     arrays: dict[str, NDArray[Any]] = {}
     with safe_open(path, "numpy") as file:
         about = file.metadata().get("questions")
         if about != _fingerprint(questions, max_context):
-            raise UserError(f"{path}: it is about other questions; make it from this training file.")
+            raise UserError(
+                f"{path}: it is about other questions; make it from this training file."
+            )
         for name in list(file.keys()):
             arrays[name] = file.get_tensor(name)
 
