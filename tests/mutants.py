@@ -91,7 +91,7 @@ MISTAKES = [
     Mistake("text/vectors.py", "for position in range(1, int(counts.max(initial=0))):", "for position in range(1, 2):", VECTORS),
     Mistake("text/vectors.py", "if not 0 < len(word) <= _LONGEST_WORD:", "if not 0 < len(word):", VECTORS),
     Mistake("text/vectors.py", "if not 0 <= begin <= end <= len(data)", "if not begin <= end", f"{BOMBS}::test_an_array_that_is_not_in_its_file_is_refused"),
-    Mistake("text/pieces.py", "pieces[:MOST_PIECES] or [self._unknown]", "coded.ids[:MOST_PIECES]", PIECES),
+    Mistake("text/pieces.py", "pieces[:MOST_PIECES] or [self._unknown]", "pieces[:MOST_PIECES]", PIECES),
     Mistake("text/pieces.py", "positions -= self.pad + 1", "positions -= 0", PIECES),
     Mistake("text/pieces.py", '_FOREIGN = ("auto_map", ', "_FOREIGN = (", CODE),
     Mistake("text/piece_layout.py", 'starts[begin] + room, side="right"', 'starts[begin] + room, side="left"', WINDOWS),
