@@ -27,10 +27,14 @@ from rmreader.reading.spans import log_sum
 ROWS = [
     {"id": "a", "question": "Who?", "passage": "Ada wrote it,\nin 1843."},
     {"id": "b", "question": 'Where, "exactly"?', "passage": "In London; 中文."},
-    {"id": "c", "question": "When?", "passage": "In 1843."},
+    {
+        "id": "c",
+        "question": "When?",
+        "passage": "In 1843. Ada came home late, and Charles Babbage left London again one year later.",
+    },
 ]
 EXPECTED = [QuestionRow(**row) for row in ROWS]
-ANSWER_KEYS = {"text", "start", "end", "score", "confidence", "sentence", "sentence_start"}
+ANSWER_KEYS = {"text", "start", "end", "score", "confidence", "sentence", "sentence_start", "doubt"}
 
 
 @pytest.fixture
@@ -404,7 +408,14 @@ def table(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.parquet", "P.CSV", "p.csv.gz"])
 def test_tables_hold_a_row_per_answer(reader: Reader, tmp_path: Path, name: str) -> None:
-    rows = [*EXPECTED, QuestionRow("d", "Who?", "Half a character: \ud800 is here.")]
+    rows = [
+        *EXPECTED,
+        QuestionRow(
+            "d",
+            "Who?",
+            "Half a character: \ud800 is here. Ada came home late, and Charles left London again one year later.",
+        ),
+    ]
     predict(reader, rows, tmp_path / name, top=2)
     found = table(tmp_path / name)
     assert [(one["id"], int(one["rank"])) for one in found] == [(id, rank) for id in "abcd" for rank in (1, 2)]
