@@ -22,9 +22,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_predict_reads_tables_and_writes_json_lines_that_can_be_resumed(trained: Any, tmp_path: Path) -> None:
     data, out = tmp_path / "x.csv", tmp_path / "out.jsonl"
-    data.write_text(
-        'q,text\nWho?,"Ada made it, in Oslo."\n,empty\nWhere?,In Lima. Ada went home one year later and Charles left again.\n'
-    )
+    last = "Where?,In Lima. Ada went home one year later and Charles left again."
+    data.write_text(f'q,text\nWho?,"Ada made it, in Oslo."\n,empty\n{last}\n')
     words = ["predict", str(data), "-m", trained.model, "-o", str(out), "--question-column", "q"]
     done = RUN.invoke(app, [*words, "--passage-column", "text", "--top", "2"])
     assert (done.exit_code, done.stdout) == (0, "")
