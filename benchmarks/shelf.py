@@ -4,9 +4,13 @@
     python benchmarks/shelf.py index --work /tmp/shelf --collection all               # timed; bm25s beside it
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection squad # EM, F1, recall; --count, --first
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection train # dev's articles are not in it
+    python benchmarks/shelf.py ask --work /tmp/shelf --collection everyday --count 931 [--without]
+
+Run it with the repository's folder in PYTHONPATH, for ``lab``.
 
 Collections: `squad` is every paragraph of SQuAD's train and dev articles, `all` those and 44 M words of Wikipedia,
-`train` SQuAD without dev. Every article is a file; a passage is right where it holds the place of a reference answer.
+`train` SQuAD without dev, `everyday` the everyday texts that no reader learned from. Every article or text is a file;
+a passage is right where it holds the place of a reference answer.
 """
 
 from __future__ import annotations
@@ -21,18 +25,26 @@ import resource
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from _reader import peak_memory, show
 
+from lab.scripts import everyday
 from rmreader import Reader, Shelf
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.documents.rank import choose
 from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.scoring.squad import exact_match, f1
 
-FOLDERS = {"train": ["squad/train"], "squad": ["squad/train", "squad/dev"], "all": ["squad/train", "squad/dev", "wiki"]}
+EVERYDAY = Path(__file__).resolve().parent.parent / "lab" / "everyday"
+FOLDERS = {
+    "everyday": ["everyday/held", "everyday/test"],
+    "train": ["squad/train"],
+    "squad": ["squad/train", "squad/dev"],
+    "all": ["squad/train", "squad/dev", "wiki"],
+}
 READ = 10  # passages
 
 
@@ -51,6 +63,10 @@ def build(data: Path, work: Path) -> None:
         for number, article in enumerate(squad(data, part).articles):
             text = "\n\n".join(paragraph.context for paragraph in article.paragraphs)
             (work / "squad" / part / file_name(article.title, number)).write_text(text, encoding="utf-8")
+    for part in ("held", "test"):
+        (work / "everyday" / part).mkdir(parents=True, exist_ok=True)
+        for number, text in enumerate(everyday.read(EVERYDAY / f"{part}.txt.gz")):
+            (work / "everyday" / part / f"{part}-{number:03}.txt").write_text(text.context, encoding="utf-8")
     (work / "wiki").mkdir(exist_ok=True)
     number = 0
     for path in sorted((data / "wiki").glob("*.bz2")):
@@ -134,14 +150,36 @@ def asked(data: Path, count: int, first: int) -> Iterator[tuple[str, list[int], 
     yield from every[first : first + count]
 
 
-def ask(work: Path, model: str, collection: str, count: int, first: int) -> None:
-    """One line of JSON per question, kept in a file; the table is of all there are."""
-    kept = work / f"{Path(model).name}-{collection}.jsonl"
+def asked_everyday() -> Iterator[tuple[str, list[int], str, str, list[str]]]:
+    """The same for everyday texts: every question that its text answers."""
+    every = []
+    for part in ("held", "test"):
+        for number, text in enumerate(everyday.read(EVERYDAY / f"{part}.txt.gz")):
+            for question in text.asked:
+                if question.answers:
+                    places = [answer.start for answer in question.answers]
+                    answers = [answer.text for answer in question.answers]
+                    every.append((f"{part}-{number:03}.txt", places, question.text, text.context, answers))
+    random.Random(20260916).shuffle(every)
+    yield from every
+
+
+def ask(work: Path, model: str, collection: str, count: int, first: int, without: bool) -> None:
+    """One line of JSON per question, kept in a file; the table is of all there are.
+
+    ``without``: as if the question's own document were not there, so that every answer is wrong.
+    """
+    kept = work / f"{Path(model).name}-{collection}{'-without' if without else ''}.jsonl"
+    questions = asked(DATA, count, first)
+    if collection == "everyday":
+        questions = islice(asked_everyday(), first, first + count)
     shelf, reader = Shelf.open(work / f"{collection}.rmindex"), Reader.load(model, threads=1)
     with kept.open("a", encoding="utf-8") as out:
-        for file, places, question, paragraph, references in asked(DATA, count, first):
+        for file, places, question, paragraph, references in questions:
             began, cpu = time.perf_counter(), time.process_time()
-            passages = shelf.search(question, READ)
+            passages = shelf.search(question, 4 * READ if without else READ)
+            if without:
+                passages = [passage for passage in passages if not passage.file.endswith(file)][:READ]
             answers = list(reader.ask_many([(question, one.text) for one in passages], top=3, always=True))
             took, used = time.perf_counter() - began, time.process_time() - cpu
             right = [
@@ -192,6 +230,7 @@ if __name__ == "__main__":
     parser.add_argument("--collection", choices=sorted(FOLDERS), default="squad")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--without", action="store_true", help="as if the question's document were not there")
     options = parser.parse_args()
     DATA = options.data
     if options.what == "build":
@@ -200,6 +239,6 @@ if __name__ == "__main__":
     elif options.what == "index":
         index(options.work, options.collection)
     elif options.what == "ask":
-        ask(options.work, options.model, options.collection, options.count, options.first)
+        ask(options.work, options.model, options.collection, options.count, options.first, options.without)
     else:
         tell(options.work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import rmreader
 from rmreader.cli import app
 from rmreader.cli.chat import ShelfChat
 from rmreader.core.errors import UserError
+from rmreader.documents import rank
 from rmreader.documents.document import read_document
 from rmreader.documents.index import Passage
 from rmreader.documents.places import TextSpan
@@ -63,7 +65,7 @@ def test_what_the_documents_do_not_say_is_said(shelf: Shelf) -> None:
     assert near == []
     assert near.absent
     assert near.none is not None
-    assert near.none > 0.57
+    assert near.none > rank._DOUBT
     assert "the best guess" in near.refusal()
     assert shelf.ask("When did the mayor of Cuxhaven resign?", always=True)
 
@@ -89,18 +91,31 @@ def said(text: str, none: float | None, confidence: float = 0.8) -> Answers:
 
 
 def test_the_chances_are_those_of_the_formula() -> None:
-    passages = [passage("a", 10.0), passage("b", 10.0), passage("c", 4.0)]
+    passages = [passage("a", 0.8), passage("b", 0.8), passage("c", 0.7)]
     found = choose(passages, [said("a", 0.05), said("b", 0.5), said("c", 0.05)], 3)
-    high, low = 19 * 2.718281828**0.6, 19 * 2.718281828**-1.2  # odds, and 0.3 for a point above the mean of 8
-    middle, nothing = 2.718281828**0.6, 1.3 * 3
-    none = nothing / (nothing + high)
-    assert found.none == pytest.approx(none)
-    for one, odds in zip(found, (high, low, middle), strict=True):
-        assert one.confidence == pytest.approx((1 - none) * odds / (high + middle + low) * 0.8)
+    search = [math.exp(rank._SEARCH * score + rank._BIAS) for score in (0.8, 0.8, 0.7)]
+    first = 19**rank._READER * search[0]
+    second = search[1]
+    third = 19**rank._READER * search[2]
+    none = 1 / (1 + first)
+    assert found.no_answer == pytest.approx(none)
     assert [one.text for one in found] == ["a", "c", "b"]
+    for one, odds in zip(found, (first, third, second), strict=True):
+        share = odds / (first + second + third)
+        assert one.confidence == pytest.approx((1 - none) * share * 0.8)
     sure = choose(passages, [said("a", 0.05), said("A.", 0.05), said(".", 0.05)], 3)
     assert [one.text for one in sure] == ["a"]  # the same answer once, and no full stop
     assert choose([], [], 3).guess is None
+
+
+def test_no_answer_is_given_above_the_doubt() -> None:
+    poor = [passage("a", 0.2), passage("b", 0.1)]
+    found = choose(poor, [said("a", 0.6), said("b", 0.6)], 3)
+    assert found.absent
+    assert len(found) == 0
+    assert found.guess is not None
+    assert found.guess.text == "a"
+    assert [one.text for one in choose(poor, [said("a", 0.6), said("b", 0.6)], 3, always=True)] == ["a", "b"]
 
 
 def test_a_reader_that_cannot_tell_reads_the_passages_as_one(shelf: Shelf, small: Reader) -> None:

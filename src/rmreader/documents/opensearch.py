@@ -26,39 +26,44 @@ from rmreader.documents.index import (
 )
 from rmreader.documents.places import TextSpan
 
-_KEPT: dict[str, Any] = {
-    "type": "keyword",
-    "index": False,
-    "doc_values": False,
-}  # given back, not searched
-_FOUND: dict[str, Any] = {
-    "type": "text",
-    "index": False,
-    "copy_to": "words",
-}  # searched as one, as ``ABOUT`` is 1
-_ANALYZER = {
-    "tokenizer": "standard",
-    "filter": ["lowercase", "asciifolding", "porter_stem"],
-}  # as the file's index
-_SETTINGS = {"analysis": {"analyzer": {"words": _ANALYZER}}}
-_NAME: dict[str, Any] = {
-    "root": {"type": "keyword"},
-    "file": {"type": "keyword"},
-    "checksum": {"type": "keyword"},
+# A field that is given back and not searched.
+_KEPT: dict[str, Any] = {"type": "keyword", "index": False, "doc_values": False}
+# A field that is searched as a part of ``words``.
+_SEARCHED: dict[str, Any] = {"type": "text", "index": False, "copy_to": "words"}
+_KEYWORD = {"type": "keyword"}
+_NUMBER = {"type": "integer"}
+_SETTINGS = {
+    "analysis": {
+        "analyzer": {
+            # As an index in a file has it.
+            "words": {
+                "tokenizer": "standard",
+                "filter": ["lowercase", "asciifolding", "porter_stem"],
+            }
+        }
+    }
 }
-_PASSAGE = _NAME | {
-    "number": {"type": "integer"},
-    "page": {"type": "integer"},
-    "text": _FOUND,
-    "about": _FOUND,
-}
-_PASSAGE |= {
+_PASSAGE_FIELDS = {
+    "root": _KEYWORD,
+    "file": _KEYWORD,
+    "checksum": _KEYWORD,
+    "number": _NUMBER,
+    "page": _NUMBER,
+    "text": _SEARCHED,
+    "about": _SEARCHED,
     "words": {"type": "text", "analyzer": "words"},
     "heading": _KEPT,
     "runs": _KEPT,
     "offsets": _KEPT,
 }
-_DOCUMENT = _NAME | {"read": {"type": "boolean"}, "note": _KEPT, "refusal": _KEPT}
+_DOCUMENT_FIELDS = {
+    "root": _KEYWORD,
+    "file": _KEYWORD,
+    "checksum": _KEYWORD,
+    "read": {"type": "boolean"},
+    "note": _KEPT,
+    "refusal": _KEPT,
+}
 _WAIT = 60  # seconds for an answer
 _AT_ONCE = 10_000  # documents that one query names; a server takes 65,536 terms
 
@@ -90,7 +95,10 @@ class OpenSearchIndex:
         match = {"match": {"words": " ".join(content_words(question))}}
         with self._sound():
             found = self.client.search(index=self.name, body={"query": match, "size": count})
-            return [_passage(hit) for hit in found["hits"]["hits"]]
+            hits = found["hits"]["hits"]
+            best = max((float(hit["_score"]) for hit in hits), default=0.0)
+            # As shares of the best, which is how every index scores.
+            return [_passage(hit, float(hit["_score"]) / best) for hit in hits]
 
     def document(self, root: str, file: str) -> list[Passage]:
         """All passages of one document, in order."""
@@ -114,7 +122,7 @@ class OpenSearchIndex:
     def known(self, root: str) -> dict[str, Known]:
         """Every document of a folder, by its path in it; an index that is not there is made."""
         with self._sound():
-            for name, fields in ((self.name, _PASSAGE), (self.documents, _DOCUMENT)):
+            for name, fields in ((self.name, _PASSAGE_FIELDS), (self.documents, _DOCUMENT_FIELDS)):
                 if not self.client.indices.exists(index=name):
                     made = {"settings": _SETTINGS, "mappings": {"properties": fields}}
                     self.client.indices.create(index=name, body=made)
@@ -208,19 +216,12 @@ class OpenSearchIndex:
             ) from None
 
 
-def _passage(hit: dict[str, Any]) -> Passage:
+def _passage(hit: dict[str, Any], score: float = 0.0) -> Passage:
     row = hit["_source"]
     stretch = TextSpan(
         row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"]
     )
-    return Passage(
-        hit["_id"],
-        row["root"],
-        row["file"],
-        stretch,
-        row["offsets"],
-        float(hit.get("_score") or 0.0),
-    )
+    return Passage(hit["_id"], row["root"], row["file"], stretch, row["offsets"], score)
 
 
 def _these(names: Sequence[Name]) -> dict[str, Any]:

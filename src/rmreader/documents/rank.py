@@ -1,4 +1,4 @@
-"""Of the answers that several passages gave to a question, the best; or that none has it."""
+"""The best of the answers that several passages gave to one question, or that none has it."""
 
 from __future__ import annotations
 
@@ -11,74 +11,83 @@ from rmreader.documents.index import Passage
 from rmreader.reading.answers import Answers
 from rmreader.scoring.squad import normalize
 
-# Fitted on nine held-out articles among all of SQuAD, with and without a question's article:
-# log/2026-11-16-shelf.md.
-_SEARCH = 0.3  # what a point of the search counts in log-odds
-_NONE = 1.3  # odds that no passage has the answer, per passage that was read
-_DOUBT = 0.57  # above this chance that none has it, no answer is given
+# A logistic regression on questions about everyday texts (`held`), each asked of a folder with its
+# document and of the same folder without it: log/2026-11-18-folders.md.
+_READER = 0.7  # what the reader's log-odds of an answer in the passage count
+_SEARCH = 11.0  # what the score of the search counts
+_BIAS = -6.25
+_DOUBT = 0.45  # above this chance that no passage has the answer, none is given
 _LEAST = 0.01  # confidence of an answer that is worth showing after the first
 
 
 def choose(
     passages: Sequence[Passage],
-    found: Sequence[Answers],
+    answers: Sequence[Answers],
     top: int,
     min_confidence: float = 0.0,
     always: bool = False,
 ) -> Citations:
-    """The best of the answers that the passages gave, each read by itself with an answer taken for
-    granted.
+    """The best of the answers that the passages gave, each read by itself with ``always``.
 
     A reader's scores are only comparable within one passage; its chance that a passage holds no
-    answer, fitted on held-out articles, is comparable between them. Let o_i be the odds that
-    passage i of k holds one, times exp(c·s_i) for how much better than the mean the search likes
-    it. Then the chance that none does is n·k / (n·k + max o_i), and what is left is shared by o_i;
-    within a passage, its answers' confidences share it.
+    answer is comparable between them, and so is the score of the search. Both make the odds o_i
+    that passage i holds the answer. The chance that none does is 1 / (1 + max o_i). What is left is
+    shared by the o_i; within a passage, its answers' confidences share it.
     """
     if not passages:
         return Citations()
-    odds = _odds(passages, found)
+    odds = [_odds(*pair) for pair in zip(passages, answers, strict=True)]
     no_answer = None
-    if all(answers.no_answer is not None for answers in found):
-        nothing = _NONE * len(passages)
-        no_answer = nothing / (nothing + max(odds))
+    if all(given.no_answer is not None for given in answers):
+        no_answer = 1 / (1 + max(odds))
     absent = no_answer is not None and no_answer > _DOUBT
     some = 1.0 if always or no_answer is None else 1 - no_answer
-    best: dict[str, Citation] = {}
-    for passage, answers, odd in zip(passages, found, odds, strict=True):
-        for answer in answers:
-            sure = replace(answer, confidence=some * odd / sum(odds) * answer.confidence)
-            key = _key(answer.text)
-            if key and (key not in best or best[key].confidence < sure.confidence):
-                best[key] = Citation.of(sure, passage)
-    ranked = sorted(best.values(), key=lambda citation: -citation.confidence)
-    given: list[Citation] = []
-    if always or not absent:
-        given = [one for one in ranked[:top] if one is ranked[0] or one.confidence >= _LEAST]
+    shares = [some * each / sum(odds) for each in odds]
+    ranked = _different(passages, answers, shares)
     guess = ranked[0] if ranked else None
-    citations = Citations(tuple(given), no_answer, guess, absent).at_least(min_confidence)
+    given = () if absent and not always else _worth_showing(ranked[:top])
+    citations = Citations(given, no_answer, guess, absent).at_least(min_confidence)
     return citations.with_runner_up(ranked, top)
 
 
-def _key(text: str) -> str:
-    """What two answers that are the same share; empty where a text says nothing, as "the" and "."
-    do."""
-    letter = len(text) == 1 and text.isalnum()  # "A" says something
-    return normalize(text) or (text if letter else "")
-
-
-def _odds(passages: Sequence[Passage], found: Sequence[Answers]) -> list[float]:
-    """Of each passage the odds that it holds an answer, times what the search says of it."""
-    mean = sum(passage.score for passage in passages) / len(passages)
-    odds = []
-    for passage, answers in zip(passages, found, strict=True):
-        odds.append(math.exp(_log_odds(answers) + _SEARCH * (passage.score - mean)))
-    return odds
+def _odds(passage: Passage, answers: Answers) -> float:
+    """That a passage holds the answer."""
+    logit = _READER * _log_odds(answers) + _SEARCH * passage.score + _BIAS
+    return math.exp(logit)
 
 
 def _log_odds(answers: Answers) -> float:
-    """Of there being an answer in the passage."""
+    """Of there being an answer in the passage, as the reader says it."""
     if answers.no_answer is None:
         return 0.0
     none = min(max(answers.no_answer, 1e-9), 1 - 1e-9)
     return math.log1p(-none) - math.log(none)
+
+
+def _different(
+    passages: Sequence[Passage],
+    answers: Sequence[Answers],
+    shares: Sequence[float],
+) -> list[Citation]:
+    """Different answers, the surest first; of the same answer in several passages the surest."""
+    best: dict[str, Citation] = {}
+    for passage, given, share in zip(passages, answers, shares, strict=True):
+        for answer in given:
+            key = _key(answer.text)
+            confidence = share * answer.confidence
+            if key and (key not in best or best[key].confidence < confidence):
+                sure = replace(answer, confidence=confidence)
+                best[key] = Citation.of(sure, passage)
+    return sorted(best.values(), key=lambda citation: -citation.confidence)
+
+
+def _worth_showing(ranked: Sequence[Citation]) -> tuple[Citation, ...]:
+    """The first, and the others unless there is next to no chance that they are right."""
+    others = [citation for citation in ranked[1:] if citation.confidence >= _LEAST]
+    return (*ranked[:1], *others)
+
+
+def _key(text: str) -> str:
+    """What makes two answers the same; empty for what says nothing, as "the" and "." do."""
+    letter = len(text) == 1 and text.isalnum()  # "A" says something
+    return normalize(text) or (text if letter else "")

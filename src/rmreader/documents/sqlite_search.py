@@ -15,7 +15,7 @@ from rmreader.documents.embedding import TextEncoder
 from rmreader.documents.index import content_words
 from rmreader.documents.sqlite_vectors import StoredVectors
 
-MEANING = 0.5  # share of the cosine in the score
+MEANING = 0.6  # share of the cosine in the score
 ABOUT = 1.0  # what a word in the headings counts, against one in the text
 _BY_WORDS = 200  # passages that the words put forward
 _BY_MEANING = 100  # passages that the vectors put forward
