@@ -277,8 +277,11 @@ class Maker:
         return tuple(cell for number, cell in enumerate(cells) if number in wanted)
 
 
-def written(kind: str, row: Row) -> tuple[str, dict[str, tuple[int, str]]]:
-    """A row as it is read, and where the value of each column is in it."""
+def written(kind: str, row: Row, between: str) -> tuple[str, dict[str, tuple[int, str]]]:
+    """A row as it is read, and where the value of each column is in it.
+
+    :param between: what separates two cells of a table; documents are read with a comma.
+    """
     values = [value for _, value in row.cells]
     names: tuple[str, ...]
     if kind == "option":
@@ -288,7 +291,7 @@ def written(kind: str, row: Row) -> tuple[str, dict[str, tuple[int, str]]]:
         text = f"{values[0]} {values[1]}: I will {values[2]}."
         names = ("stamp", "name", "task")
     else:
-        text = "; ".join(f"{column}: {value}" for column, value in row.cells) + "."
+        text = between.join(f"{column}: {value}" for column, value in row.cells) + "."
         names = tuple(column for column, _ in row.cells)
     places: dict[str, tuple[int, str]] = {}
     begin = 0
@@ -300,12 +303,14 @@ def written(kind: str, row: Row) -> tuple[str, dict[str, tuple[int, str]]]:
     return text, places
 
 
-def text_of(kind: str, rows: list[Row]) -> tuple[str, list[tuple[Row, dict[str, tuple[int, str]]]]]:
+def text_of(
+    kind: str, rows: list[Row], between: str
+) -> tuple[str, list[tuple[Row, dict[str, tuple[int, str]]]]]:
     """Rows as lines of one text, and where their values are."""
     context = ""
     placed = []
     for row in rows:
-        line, places = written(kind, row)
+        line, places = written(kind, row, between)
         begin = len(context)
         context += line + "\n"
         placed.append((row, {name: (begin + at, value) for name, (at, value) in places.items()}))
@@ -314,7 +319,8 @@ def text_of(kind: str, rows: list[Row]) -> tuple[str, list[tuple[Row, dict[str, 
 
 def pairs(kind: str, rows: list[Row], draw: random.Random, name: str) -> Iterator[Paragraph]:
     """The whole text with its questions, then each question where its answer is not."""
-    context, placed = text_of(kind, rows)
+    between = draw.choice((", ", ", ", "; "))
+    context, placed = text_of(kind, rows, between)
     asked: list[Question] = []
     others: list[Paragraph] = []
     chosen = draw.sample(range(len(rows)), min(QUESTIONS, len(rows)))
@@ -326,7 +332,8 @@ def pairs(kind: str, rows: list[Row], draw: random.Random, name: str) -> Iterato
         text, column = draw.choice(answerable)
         begin, value = places[column]
         asked.append(Question(f"{name}-{number}", text, (Reference(value, begin),)))
-        left, _ = text_of(kind, _without(kind, rows, number, column, draw))
+        rest = _without(kind, rows, number, column, draw)
+        left, _ = text_of(kind, rest, between)
         others.append(
             Paragraph(left, (Question(f"{name}-{number}-other", text, (), impossible=True),))
         )
