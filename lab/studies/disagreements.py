@@ -30,10 +30,17 @@ class Case:
     given: tuple[Answer, Answer]
     scores: tuple[tuple[float, float], tuple[float, float]]
 
+    @property
+    def gap(self) -> float:
+        """The F1 of the first answer less that of the second."""
+        return self.scores[0][1] - self.scores[1][1]
+
 
 def compare(folders: Sequence[Path], dataset: Dataset, device: str | None = None) -> list[Case]:
     """The questions to which two readers' answers differ once normalised."""
-    one, other = (best_answers(load(folder, device), dataset) for folder in folders)
+    first_reader, second_reader = (load(folder, device) for folder in folders)
+    one = best_answers(first_reader, dataset)
+    other = best_answers(second_reader, dataset)
     cases = []
     for paragraph, question in dataset.questions():
         given = one[question.id] or NOTHING, other[question.id] or NOTHING
@@ -56,55 +63,72 @@ def compare(folders: Sequence[Path], dataset: Dataset, device: str | None = None
 
 
 def counts(cases: Sequence[Case]) -> dict[str, int]:
-    """Who is right where they disagree, and who has a rough boundary: some overlap with a
-    reference, but no match."""
+    """Who is right where they disagree, and who has a rough boundary.
+
+    A rough boundary overlaps a reference and matches none.
+    """
     found = {"total": len(cases)}
     for k, name in enumerate(("first", "second")):
-        found[f"{name}_exact"] = sum(case.scores[k][0] > case.scores[1 - k][0] for case in cases)
-        found[f"{name}_better"] = sum(case.scores[k][1] > case.scores[1 - k][1] for case in cases)
-        found[f"{name}_rough"] = sum(case.scores[k][0] == 0 < case.scores[k][1] for case in cases)
+        exact = better = rough = 0
+        for case in cases:
+            own_exact, own_f1 = case.scores[k]
+            other_exact, other_f1 = case.scores[1 - k]
+            exact += own_exact > other_exact
+            better += own_f1 > other_f1
+            rough += own_exact == 0 and own_f1 > 0
+        found[f"{name}_exact"] = exact
+        found[f"{name}_better"] = better
+        found[f"{name}_rough"] = rough
     return found
 
 
 def page(title: str, names: tuple[str, str], cases: Sequence[Case], total: int) -> bytes:
     """The page: how often who is right, then the cases, those with the largest difference first."""
-    found, share = counts(cases), 100 * len(cases) / max(1, total)
-    kinds = WORDS["disagreements"].items()
-    rows = [
-        (what, f"{found[f'first_{kind}']:,}", f"{found[f'second_{kind}']:,}")
-        for kind, what in kinds
-    ]
+    found = counts(cases)
+    rows = []
+    for kind, what in WORDS["disagreements"].items():
+        rows.append((what, f"{found[f'first_{kind}']:,}", f"{found[f'second_{kind}']:,}"))
+    share = 100 * len(cases) / max(1, total)
     note = f"{len(cases):,} of {total:,} questions ({share:.1f} %) are answered differently."
     sections = [Report("", "", ("", *names), rows, [note])]
-    for heading, sign in {
-        f"{names[0]} is better": 1,
-        f"{names[1]} is better": -1,
-        "Equally good or bad": 0,
-    }.items():
-        gaps = [(case.scores[0][1] - case.scores[1][1], case) for case in cases]  # in F1
-        group = [(-abs(gap), case) for gap, case in gaps if (gap > 0) - (gap < 0) == sign]
-        more = f", the first {MOST}" if len(group) > MOST else ""
-        sections += [Report("", f"{heading} ({len(group):,}{more})")] if group else []
-        sections += [
-            _section(case, names) for _, case in sorted(group, key=lambda one: one[0])[:MOST]
-        ]
+
+    first_better = [case for case in cases if case.gap > 0]
+    second_better = [case for case in cases if case.gap < 0]
+    equal = [case for case in cases if case.gap == 0]
+    sections += _group(f"{names[0]} is better", first_better, names)
+    sections += _group(f"{names[1]} is better", second_better, names)
+    sections += _group("Equally good or bad", equal, names)
     return report.page(title, sections)
+
+
+def _group(heading: str, cases: Sequence[Case], names: tuple[str, str]) -> list[Report]:
+    """A heading and its cases, the largest differences first; nothing without cases."""
+    if not cases:
+        return []
+    more = f", the first {MOST}" if len(cases) > MOST else ""
+    largest_first = sorted(cases, key=lambda case: -abs(case.gap))
+    sections = [Report("", f"{heading} ({len(cases):,}{more})")]
+    sections += [_section(case, names) for case in largest_first[:MOST]]
+    return sections
 
 
 def _section(case: Case, names: tuple[str, str]) -> Report:
     """A case: both answers with their scores, and where they are in the passage."""
-    scores = [f"EM {em:.0f} · F1 {100 * overlap:.0f}" for em, overlap in case.scores]
-    rows = [*zip(names, [one.text or "none" for one in case.given], scores, strict=True)]
-    rows.append(("references", " · ".join(dict.fromkeys(case.references)) or "none", ""))
-    cuts, pieces = (
-        {0, len(case.passage), *(cut for one in case.given for cut in (one.start, one.end))},
-        [],
-    )
+    rows = []
+    for name, answer, (exact, overlap) in zip(names, case.given, case.scores, strict=True):
+        rows.append((name, answer.text or "none", f"EM {exact:.0f} · F1 {100 * overlap:.0f}"))
+    references = " · ".join(dict.fromkeys(case.references))
+    rows.append(("references", references or "none", ""))
+
+    # The passage is cut wherever an answer begins or ends.
+    cuts = {0, len(case.passage)}
+    for answer in case.given:
+        cuts |= {answer.start, answer.end}
+    pieces = []
     for begin, end in pairwise(sorted(cuts)):
-        inside = [
-            f"in{k}"
-            for k, one in enumerate(case.given, 1)
-            if one.start <= begin and end <= one.end and one.text
-        ]
-        pieces.append((" ".join(inside), case.passage[begin:end]))
+        marks = []
+        for number, answer in enumerate(case.given, 1):
+            if answer.text and answer.start <= begin and end <= answer.end:
+                marks.append(f"in{number}")
+        pieces.append((" ".join(marks), case.passage[begin:end]))
     return Report(case.id, case.question, ("", "answer", "score"), rows, passage=pieces)

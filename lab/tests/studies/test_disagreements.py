@@ -127,6 +127,6 @@ def test_the_cases_are_the_questions_that_two_readers_answer_differently(
         compare(folders, read_squad(tiny.dev), "cpu"),
     ):  # as `evaluate` reads, and in torch
         assert [one.id for one in found] == [encoded.ids[i] for i in differ]
-        assert [tuple(answer.text for answer in one.given) for one in found] == [
-            (answers[0][i], answers[1][i]) for i in differ
-        ]
+        # A reader leaves out marks at the edges of an answer, and the trainer does not.
+        texts = [tuple(normalize(answer.text) for answer in one.given) for one in found]
+        assert texts == [(normalize(answers[0][i]), normalize(answers[1][i])) for i in differ]
