@@ -15,12 +15,13 @@ from rmreader.cli import app
 from rmreader.core import console
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import load_recipe
+from rmreader.data.encode import encode_file
 from rmreader.data.examples import read_data, read_examples
 from rmreader.reading.evaluate import evaluate
 from rmreader.reading.reader import Reader
 from rmreader.scoring.squad import Score
 from rmreader.training.trainer import train
-from rmreader.training.tune import Change, _warn_of_lost_refusals, settings_for, tune
+from rmreader.training.tune import Change, _own_rows, _warn_of_lost_refusals, settings_for, tune
 from rmreader.training.tuning_data import ORDINARY, mix, ordinary_questions
 
 MORE = ["training.patience=6", "training.epochs=40", "training.rate=0.01"]  # for a reader of hidden size 8
@@ -215,6 +216,8 @@ def test_before_and_after_are_told_for_answered_refused_and_ordinary_questions(
         if not change.answered:
             assert change.exact_match == change.f1 == change.refused
     assert "do not teach when to refuse" not in capsys.readouterr().err
+    own = _own_rows(encode_file(tmp_path / "mine" / "examples.json"))
+    assert {row.question for row in own} == {"Who made three maps?", "Who made a red clock?"}
     # "before" is what `rmreader evaluate` says of the same file
     score = evaluate(Reader.load(refusing), read_data(test)).score
     assert isinstance(score, Score)

@@ -18,6 +18,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.files.atomic import write_whole
 from rmreader.core.recipe import Recipe, recipe_from, to_tree
 from rmreader.data.encode import encode_file
+from rmreader.data.encoded import Encoded
 from rmreader.data.examples import Examples, read_examples
 from rmreader.data.split import split, split_seed
 from rmreader.data.squad import Dataset, report_problems
@@ -90,7 +91,7 @@ def tune(
         raise UserError(f"{examples}: {few}; give at least {_LEAST}.")
     tree = _tree(examples, rows, able)
     data = out / _FILE
-    recipe = _recipe(reader, started.recipe, rows, _questions_in(tree), overrides)
+    recipe = _recipe(reader, started.recipe, rows, overrides)
     _write_data(data, tree)
     result = train(recipe, data, None, out, resume, device)
     if not result.finished:
@@ -98,8 +99,7 @@ def tune(
     held = split(encode_file(data), recipe.training.holdout, split_seed(recipe.training), able)[1]
     sets: dict[str, list[QuestionRow]] = {}
     if held is not None:
-        own = [row for row in rows_in(held) if not row.id.startswith(ORDINARY)]
-        sets["held-out examples"] = own
+        sets["held-out examples"] = _own_rows(held)
     if test is not None and others is not None:
         sets[test.name] = rows_of(Dataset(articles=others.articles(), problems=(), file=""))
     if able:
@@ -114,14 +114,22 @@ def _recipe(
     reader: str | Path,
     started: Recipe,
     rows: Examples,
-    questions: int,
     overrides: Sequence[str],
 ) -> Recipe:
-    """Return the recipe of the run: settings by the number of questions, then those asked for."""
-    settings = settings_for(questions, started, _longest(rows))
+    """Return the recipe of the run: settings by the number of examples, then those asked for.
+
+    What is mixed in does not count: each example is to be learned from as often as without it.
+    """
+    settings = settings_for(len(rows.rows), started, _longest(rows))
     settings["inputs"] = to_tree(started)["inputs"]
     recipe = recipe_from(settings, overrides)
     return recipe_from(to_tree(recipe), [f"training.init={json.dumps(_name(reader))}"])
+
+
+def _own_rows(encoded: Encoded) -> list[QuestionRow]:
+    """Return the questions that come from the examples, not the ordinary ones mixed in."""
+    pairs = zip(encoded.ids, rows_in(encoded), strict=True)
+    return [row for id, row in pairs if not id.startswith(ORDINARY)]
 
 
 def _tree(examples: Path, rows: Examples, able: bool) -> dict[str, Any]:
@@ -138,11 +146,6 @@ def _tree(examples: Path, rows: Examples, able: bool) -> dict[str, Any]:
     return mixed.tree()
 
 
-def _questions_in(tree: dict[str, Any]) -> int:
-    paragraphs = [paragraph for article in tree["data"] for paragraph in article["paragraphs"]]
-    return sum(len(paragraph["qas"]) for paragraph in paragraphs)
-
-
 def _write_data(data: Path, tree: dict[str, Any]) -> None:
     """Write what is learned from into the run's folder; refuse a folder that holds other data."""
     content = json.dumps(tree).encode()
@@ -152,7 +155,7 @@ def _write_data(data: Path, tree: dict[str, Any]) -> None:
 
 
 def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
-    """Return the sections of a recipe to tune a reader on so many questions.
+    """Return the sections of a recipe to tune a reader on so many examples.
 
     Few are learned from often in small batches, many a few times in larger ones. The rate falls,
     and the run ends, where the held-out examples are answered no better. ``longest`` is the number
