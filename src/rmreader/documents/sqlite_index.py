@@ -85,10 +85,11 @@ class SqliteIndex:
 
         def work(base: sqlite3.Connection) -> dict[str, Known]:
             query = "SELECT file, checksum, refusal FROM documents WHERE root = ?"
-            return {
-                file: Known(checksum, refusal)
-                for file, checksum, refusal in base.execute(query, (root,))
-            }
+            known: dict[str, Known] = {}
+            for file, checksum, refusal in base.execute(query, (root,)):
+                _check_texts(file, checksum, refusal)
+                known[file] = Known(checksum, refusal)
+            return known
 
         self.file.create()
         self._renew_vectors()
@@ -216,9 +217,7 @@ def _passages_by_id(base: sqlite3.Connection, scores: dict[int, float]) -> list[
 def _passage(row: tuple[Any, ...]) -> Passage:
     """A passage as it was written; ``ValueError`` if anything in its row is not what we write."""
     id, root, file, offsets, page, heading, text, runs, checksum = row
-    for value in (root, file, offsets, heading, text, runs):
-        if not isinstance(value, str):
-            raise ValueError("a text is not a text")
+    _check_texts(root, file, offsets, heading, text, runs)
     if page is not None and (type(page) is not int or page < 1):
         raise ValueError("a page is not a number")
     if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
@@ -227,6 +226,12 @@ def _passage(row: tuple[Any, ...]) -> Passage:
     if checksum is not None and checksum != passage_checksum((root, file), offsets, stretch, runs):
         raise ValueError("a passage is not as it was written")
     return Passage(str(id), root, file, stretch, offsets)
+
+
+def _check_texts(*values: object) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError("a text is not a text")
 
 
 def passage_checksum(name: Name, offsets: str, stretch: TextSpan, runs: str) -> bytes:
