@@ -64,5 +64,10 @@ def test_a_shipped_reader_is_whole_and_says_where_it_comes_from(name: str) -> No
 
 
 def test_everything_that_ships_is_small() -> None:
-    sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
+    # The tags pipeline is in a checkout alone, not in the wheel.
+    sizes = [
+        path.stat().st_size
+        for path in SHIPPED.rglob("*")
+        if path.is_file() and not path.is_relative_to(SHIPPED / "tags")
+    ]
     assert sum(sizes) < 50e6

@@ -9,6 +9,13 @@ from pathlib import Path
 from rmreader.core.files.cache import cache_root
 from rmreader.core.files.manifest import damage
 
+# Such as: uvicorn>=0.30; extra == "serve"
+_OF_EXTRA = re.compile(
+    r"(?P<package>[A-Za-z0-9._-]+)(\[(?P<inner>[^\]]*)\])?"
+    r".*extra == [\"'](?P<extra>[A-Za-z0-9._-]+)[\"']"
+)
+# The app alone is for those who bring a server; our commands need one.
+_WHOLE = {"asgi": "serve"}
 READERS = Path(__file__).parent.parent / "readers" / "shipped"
 
 
@@ -130,10 +137,18 @@ def _state(reader: Path, manifest: str) -> str:
 def extras() -> list[Extra]:
     """Return the optional extras that the installed package declares, but those for developers."""
     packages_of: dict[str, list[str]] = {}
+    inner_extras: list[tuple[str, str]] = []
     for requirement in metadata.requires("rmreader") or []:
-        match = re.match(r"([A-Za-z0-9._-]+).*extra == [\"']([A-Za-z0-9._-]+)[\"']", requirement)
-        if match and match[2] != "dev":
-            packages_of.setdefault(match[2], []).append(match[1])
+        match = _OF_EXTRA.match(requirement)
+        if match is None or match["extra"] == "dev":
+            continue
+        packages = packages_of.setdefault(match["extra"], [])
+        if match["package"] == "rmreader":  # one extra that holds another: rmreader[asgi]
+            inner_extras.append((match["extra"], match["inner"]))
+        else:
+            packages.append(match["package"])
+    for outer, inner in inner_extras:
+        packages_of[outer] = packages_of[inner] + packages_of[outer]
     extras = []
     for name, packages in packages_of.items():
         missing = tuple(package for package in packages if _version(package) is None)
@@ -147,7 +162,7 @@ def pip_line(module: str) -> str | None:
     name = module.partition(".")[0].replace("_", "")  # opensearchpy is of opensearch-py
     for extra in extras():
         if any(package.replace("-", "") == name for package in extra.packages):
-            return f"pip install 'rmreader[{extra.name}]'"
+            return f"pip install 'rmreader[{_WHOLE.get(extra.name, extra.name)}]'"
     return None
 
 
