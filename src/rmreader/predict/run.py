@@ -97,8 +97,17 @@ def into_file(
     file_to_write(out, data)
     plan = into_folder(folder, data, rows, job, 0, resume=resume, **options)
     summary = _put(plan, out, chances, raw)
-    shutil.rmtree(folder)
+    _remove(folder)
     return summary
+
+
+def _remove(folder: Path) -> None:
+    """Remove the parts. They lose their name at once: half of a plan is never gone on with."""
+    unnamed = folder.with_name(f"{folder.name}.done")
+    # A run that was killed here has left one behind.
+    shutil.rmtree(unnamed, ignore_errors=True)
+    folder.rename(unnamed)
+    shutil.rmtree(unnamed)
 
 
 def merge(
