@@ -37,7 +37,7 @@ def address() -> Iterator[str]:
     try:
         urllib.request.urlopen(SERVER, timeout=2).close()
     except (OSError, urllib.error.URLError):
-        pytest.skip(f"no OpenSearch server answers at {SERVER}; docs/shelf.md says how to start one")
+        pytest.skip(f"no OpenSearch server answers at {SERVER}; docs/folders.md says how to start one")
     name = f"{SERVER}/rmreader-test-{uuid.uuid4().hex}"
     yield name
     from rmreader.documents.opensearch import OpenSearchIndex
