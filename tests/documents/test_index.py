@@ -48,6 +48,21 @@ def content(path: Path) -> list[tuple[object, ...]]:
     return sorted(map(tuple, [*documents, *rows, *words]), key=repr)
 
 
+def test_the_documents_are_listed_with_how_many_passages_they_have(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "b.txt").write_text("\n\n".join(["The ship left the harbour at noon. " * 20] * 3))
+    (folder / "a.txt").write_text("The ship came back.")
+    (folder / "c.bin").write_bytes(b"\0\1\2")
+    shelf = Shelf.open(tmp_path / "one.rmindex")
+    shelf.add(folder, workers=1)
+    listed = shelf.index.list_documents(10)
+    assert [one.file for one in listed] == ["a.txt", "b.txt"]
+    assert [one.passages for one in listed] == [len(shelf.index.document(str(folder), one.file)) for one in listed]
+    assert listed[1].passages > 1
+    assert [one.file for one in shelf.index.list_documents(1)] == ["a.txt"]
+
+
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     """Two hundred documents, so that several processes read them."""

@@ -69,6 +69,7 @@ def test_a_server_holds_what_a_file_holds(docs: Path, tmp_path: Path, small: Rea
     assert [one.text for one in server.index.document(root, "rivers.md")] == [
         one.text for one in file.index.document(root, "rivers.md")
     ]
+    assert server.index.list_documents(100) == file.index.list_documents(100)
     (docs / "zurich.txt").unlink()
     assert server.add(docs).removed == 1
     assert server.ask("Who is the mayor of Zürich?") == []

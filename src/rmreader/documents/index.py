@@ -42,6 +42,17 @@ class Known:
 
 
 @dataclass(frozen=True)
+class ListedDocument:
+    """A document that can be asked, in a list of them."""
+
+    file: str
+    """The path in the folder that was indexed, with /."""
+    passages: int
+    note: str = ""
+    """What a person should know about how it was read."""
+
+
+@dataclass(frozen=True)
 class Passage:
     """A passage of a document, as a search gives it."""
 
@@ -93,6 +104,9 @@ class Index(Protocol):
 
     def size(self) -> int:
         """How many documents can be asked."""
+
+    def list_documents(self, count: int) -> list[ListedDocument]:
+        """The first ``count`` documents that can be asked, by their paths."""
 
 
 _MOST_WORDS = 100  # of a question, to search by

@@ -17,6 +17,7 @@ from rmreader.core.errors import UserError
 from rmreader.documents.index import (
     Entry,
     Known,
+    ListedDocument,
     Name,
     Passage,
     about,
@@ -155,6 +156,34 @@ class OpenSearchIndex:
                     "count"
                 ]
             )
+
+    def list_documents(self, count: int) -> list[ListedDocument]:
+        """The first ``count`` documents that can be asked, by their paths."""
+        asked = {
+            "query": {"term": {"read": True}},
+            "sort": ["file", "root"],
+            "size": min(count, _AT_ONCE),
+        }
+        with self._sound():
+            found = self.client.search(index=self.documents, body=asked)
+            rows = [hit["_source"] for hit in found["hits"]["hits"]]
+            counts = self._count_passages([(row["root"], row["file"]) for row in rows])
+        return [
+            ListedDocument(row["file"], counts.get((row["root"], row["file"]), 0), row["note"])
+            for row in rows
+        ]
+
+    def _count_passages(self, names: Sequence[Name]) -> dict[Name, int]:
+        """How many passages each of these documents has."""
+        by_file = {"terms": {"field": "file", "size": _AT_ONCE}}
+        by_root = {"terms": {"field": "root", "size": _AT_ONCE}, "aggs": {"files": by_file}}
+        body = {"size": 0, "query": _these(names), "aggs": {"roots": by_root}}
+        found = self.client.search(index=self.name, body=body)["aggregations"]
+        counts: dict[Name, int] = {}
+        for root in found["roots"]["buckets"]:
+            for file in root["files"]["buckets"]:
+                counts[root["key"], file["key"]] = int(file["doc_count"])
+        return counts
 
     def _rows(self, entry: Entry) -> Iterator[dict[str, Any]]:
         """The passages of a document, as the server keeps them."""

@@ -21,6 +21,7 @@ from rmreader.documents.embedding import shipped_encoder
 from rmreader.documents.index import (
     Entry,
     Known,
+    ListedDocument,
     Name,
     Passage,
     about,
@@ -115,6 +116,22 @@ class SqliteIndex:
             return int(
                 base.execute("SELECT count(*) FROM documents WHERE offsets > ''").fetchone()[0]
             )
+
+        return self.file.read(work)
+
+    def list_documents(self, count: int) -> list[ListedDocument]:
+        """The first ``count`` documents that can be asked, by their paths."""
+        query = (
+            "SELECT file, (SELECT count(*) FROM passages WHERE document = documents.id), note "
+            "FROM documents WHERE offsets > '' ORDER BY file, root LIMIT ?"
+        )
+
+        def work(base: sqlite3.Connection) -> list[ListedDocument]:
+            listed: list[ListedDocument] = []
+            for file, passages, note in base.execute(query, (count,)):
+                _check_texts(file, note)
+                listed.append(ListedDocument(file, int(passages), note))
+            return listed
 
         return self.file.read(work)
 
