@@ -29,7 +29,7 @@ from rmreader.core.files.manifest import CARD, sign
 from rmreader.core.files.outputs import folder_to_write
 from rmreader.core.recipe import save_recipe
 from rmreader.core.version import commit
-from rmreader.readers.card import card
+from rmreader.readers.card import HELD_OUT, card
 from rmreader.readers.folder import MANIFEST, RECIPE, open_folder
 from rmreader.readers.write import update
 from rmreader.reading import export
@@ -61,7 +61,7 @@ def ship(args: argparse.Namespace) -> None:
             calibrate(small, questions_of(args.held_out, about.recipe.network.no_answer))
         scores = {called(args.dev): measured(small, args.dev)}
         if about.recipe.network.no_answer:
-            scores["held-out articles"] = measured(small, args.held_out)
+            scores[HELD_OUT] = measured(small, args.held_out)
         scores |= {
             called(data): measured(small, data, "--adversarial") for data in args.adversarial
         }
@@ -116,6 +116,8 @@ def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> 
     reader = open_folder(folder)
     about = reader.about | {
         "summary": args.summary,
+        "learned_from": args.learned_from,
+        "hub": hub(args),
         "scores": scores
         | {name: score for name, score in reader.about["scores"].items() if name == "selection"},
         "measured_from_files": sorted(scores),
@@ -126,6 +128,14 @@ def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> 
     (folder / CARD).write_text(card(args.out.name, reader.recipe, about, count), encoding="utf-8")
     update(folder, **about)
     open_folder(folder)
+
+
+def hub(args: argparse.Namespace) -> dict[str, Any]:
+    """What the head of the card says beside the scores."""
+    known: dict[str, Any] = {"license": args.license, "datasets": args.datasets}
+    if args.base_model:
+        known["base_model"] = args.base_model
+    return known
 
 
 def main() -> None:
@@ -150,6 +160,19 @@ def main() -> None:
         "--recipe", required=True, help="the recipe it was trained by, as the card names it"
     )
     parser.add_argument("--summary", default="", help="a sentence for the card")
+    parser.add_argument("--learned-from", default="", help="a sentence on its data, for the card")
+    parser.add_argument(
+        "--license", default="cc-by-sa-4.0", help="the licence of the weights, as the hub calls it"
+    )
+    parser.add_argument(
+        "--datasets",
+        nargs="*",
+        default=["rajpurkar/squad", "rajpurkar/squad_v2"],
+        help="the data that it learned from, as the hub calls them",
+    )
+    parser.add_argument(
+        "--base-model", default="", help="the encoder that it began from, as the hub calls it"
+    )
     parser.add_argument(
         "--commit", default="", help="the commit it was trained at, where that is not this one"
     )

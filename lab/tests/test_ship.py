@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from rmreader.readers.folder import open_folder
+from rmreader.readers.head import without_head
 from rmreader.reading.reader import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +51,8 @@ def test_trained_readers_become_one_that_says_what_it_is(tiny: Any, tmp_path: Pa
         "--allowed-loss",
         "100",
     ]
+    words += ["--learned-from", "Two questions.", "--datasets", "rajpurkar/squad"]
+    words += ["--base-model", "example/encoder"]
     command = [sys.executable, "-m", "lab.scripts.ship_reader", *map(str, words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -64,7 +69,14 @@ def test_trained_readers_become_one_that_says_what_it_is(tiny: Any, tmp_path: Pa
     assert about["scores"]["dev"]["f1"] == scored["f1"]
     text = (out / "README.md").read_text(encoding="utf-8")
     assert text == done.stdout.removesuffix("\n")
-    assert text.startswith("# shipped\n")
+    assert without_head(text).startswith("# shipped\n")
+    known = yaml.safe_load(text.split("---\n")[1])
+    assert (known["license"], known["datasets"]) == ("cc-by-sa-4.0", ["rajpurkar/squad"])
+    assert known["base_model"] == "example/encoder"
+    assert [one["dataset"]["name"] for one in known["model-index"][0]["results"]] == [
+        *about["scores"]
+    ]
+    assert "- **Learned from**: Two questions.\n" in text
     assert "Made by a test." in text
     assert "the mean of 2 readers" in text
     assert about["scores"]["AddSent"]["total"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rmreader.readers.folder import MANIFEST, SHIPPED, open_folder
 from rmreader.reading.reader import Reader
@@ -61,6 +62,33 @@ def test_a_shipped_reader_is_whole_and_says_where_it_comes_from(name: str) -> No
     everything = "".join(path.read_text("utf-8") for path in folder.path.glob("*.y*ml")) + card
     assert "/root" not in everything
     assert "/work" not in everything
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_head_of_a_card_says_what_the_manifest_says(name: str) -> None:
+    folder = open_folder(name)
+    card = (folder.path / "README.md").read_text(encoding="utf-8")
+    known = yaml.safe_load(card.split("---\n")[1])
+    assert known["license"] == "cc-by-sa-4.0"
+    assert (known["library_name"], known["pipeline_tag"]) == ("rmreader", "question-answering")
+    (index,) = known["model-index"]
+    assert index["name"] == name
+    assert {one["dataset"]["name"] for one in index["results"]} == set(folder.about["scores"])
+    for result in index["results"]:
+        score = folder.about["scores"][result["dataset"]["name"]]
+        values = {metric["type"]: metric["value"] for metric in result["metrics"]}
+        assert values == {key: round(score[key], 2) for key in ("exact_match", "f1")}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_hub_s_own_library_reads_the_head(name: str) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is absent")
+    card = hub.ModelCard.load(SHIPPED / name / "README.md")
+    assert card.data.license == "cc-by-sa-4.0"
+    assert card.data.model_name == name
+    found = {(one.dataset_type, one.metric_type): one.metric_value for one in card.data.eval_results}
+    score = open_folder(name).about["scores"]["SQuAD 1.1 dev"]
+    assert found["rajpurkar/squad", "f1"] == round(score["f1"], 2)
 
 
 def test_everything_that_ships_is_small() -> None:

@@ -108,6 +108,7 @@ def readers(reader: ReaderOfCard = "", json: Json = False) -> None:
     from rmreader.cli.doctor import shipped_readers
     from rmreader.core.files.manifest import CARD
     from rmreader.readers.folder import open_folder
+    from rmreader.readers.head import without_head
 
     names = [reader] if reader else [shipped.name for shipped in shipped_readers()]
     folders = {name: open_folder(name) for name in names}
@@ -122,7 +123,7 @@ def readers(reader: ReaderOfCard = "", json: Json = False) -> None:
             raise UserError(
                 f"{card}: this reader has no card; reader.json beside it says what is known."
             )
-        show(card.read_text(encoding="utf-8", errors="replace"))
+        show(without_head(card.read_text(encoding="utf-8", errors="replace")))
     else:
         _show_scores(folders)
 

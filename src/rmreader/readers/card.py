@@ -4,6 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rmreader.core.recipe import Inputs, NetworkConfig, Recipe
+from rmreader.readers.head import head
+
+HELD_OUT = "held-out articles"
+"""How the scores on the data that a reader's confidences were fitted on are called."""
 
 _BITS = {"float32": "32", "float16": "16", "int8": "8"}
 
@@ -16,8 +20,8 @@ file but this one.
 
 
 def card(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> str:
-    """Return the card of a reader of ``count`` weights."""
-    return "\n".join([*_lines(name, recipe, about, count), ""])
+    """Return the card of a reader of ``count`` weights, with the head that the hub reads."""
+    return head(name, recipe, about) + "\n".join([*_lines(name, recipe, about, count), ""])
 
 
 def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> Iterator[str]:
@@ -34,6 +38,8 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
     bits = _BITS.get(str(about.get("weights")), "32")
     products = ", read with 8-bit products" if about.get("precision") == "int8" else ""
     yield f"- **Network**: {_network(recipe.network)}; {count:,} weights in {bits} bits{products}."
+    if about.get("learned_from"):
+        yield f"- **Learned from**: {about['learned_from']}"
     yield f"- **Temperature** of the confidence: {float(about.get('temperature', 1.0)):.3f}."
     yield from _origin(about)
     yield ""
@@ -78,7 +84,8 @@ def _scores(scores: Mapping[str, Any] | None) -> Iterator[str]:
     yield "| data | EM | F1 | questions |\n|---|---|---|---|"
     for data, score in scores.items():
         exact = score["exact_match"]
-        yield f"| {data} | {exact:.2f} | {score['f1']:.2f} | {score['total']:,} |"
+        fitted = " (its temperature and decision were fitted on them)" if data == HELD_OUT else ""
+        yield f"| {data}{fitted} | {exact:.2f} | {score['f1']:.2f} | {score['total']:,} |"
     yield (
         "\nMeasured with `rmreader evaluate`, by these files where the manifest says so, "
         "else in training.\n"

@@ -12,6 +12,7 @@ from rmreader.core.files.manifest import CARD, read_manifest, sign, write_folder
 from rmreader.core.recipe import Recipe, load_recipe
 from rmreader.readers.card import card
 from rmreader.readers.folder import ENSEMBLE, FORMAT, MANIFEST, RECIPE, WEIGHTS, WRONG, Folder
+from rmreader.readers.head import without_head
 from rmreader.readers.weights import Storage, Weights, is_scale, quantised
 from rmreader.text.vectors import map_safetensors
 
@@ -105,5 +106,5 @@ def _title(folder: Path) -> str:
     path = folder / CARD
     if not path.is_file():
         return folder.name
-    first_line = path.read_text(encoding="utf-8").partition("\n")[0]
+    first_line = without_head(path.read_text(encoding="utf-8")).partition("\n")[0]
     return first_line.removeprefix("# ") or folder.name
