@@ -18,9 +18,10 @@ import threading
 from array import array
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO
+from typing import IO, Any
 
 from rmreader.core.errors import UserError
+from rmreader.documents.page_image import Area, PageImage, draw_page
 from rmreader.documents.paragraphs import Paragraphs
 from rmreader.documents.parse import Document, parse
 
@@ -36,6 +37,9 @@ from rmreader.documents.sandbox import serve
 serve(int(sys.argv[1]))
 """
 
+Task = dict[str, Any]
+"""What the child is to do with a file: its ``name``, and for a page what is to be seen on it."""
+
 
 class Sandbox:
     """A child process that parses; it is started when needed, and again where it was ended."""
@@ -47,6 +51,27 @@ class Sandbox:
 
     def parse(self, name: str, content: bytes, seconds: float = SECONDS) -> Document:
         """The document, or a sentence where the child refuses it, ends or is late."""
+        return _unpack(self._do({"name": name}, content, seconds))
+
+    def draw_page(
+        self,
+        name: str,
+        content: bytes,
+        start: int,
+        end: int,
+        page: int | None = None,
+        seconds: float = SECONDS,
+    ) -> PageImage:
+        """The page of a PDF document that has the characters ``start`` to ``end`` of its original.
+
+        ``page`` is the one to draw where the document does not say where they are.
+        """
+        task = {"name": name, "start": start, "end": end, "page": page}
+        return _unpack_page(self._do(task, content, seconds))
+
+    def _do(self, task: Task, content: bytes, seconds: float) -> list[bytes]:
+        """What the child says to a task with a file's content."""
+        name = task["name"]
         with self._lock:
             process = self._start()
             late = threading.Event()
@@ -58,7 +83,7 @@ class Sandbox:
             clock = threading.Timer(seconds, end)
             clock.start()
             try:
-                reply = _exchange(process, name, content)
+                reply = _exchange(process, task, content)
             except (OSError, EOFError, ValueError):
                 self._stop()
                 if late.is_set():
@@ -74,7 +99,11 @@ class Sandbox:
             self._left -= 1
             if self._left <= 0:
                 self._stop()
-        return _unpack(reply)
+        parts = _parts(reply)
+        about = json.loads(parts[0])
+        if "error" in about:
+            raise UserError(about["error"])
+        return parts
 
     def close(self) -> None:
         """End the child; the next document starts another."""
@@ -125,10 +154,10 @@ sandbox = Sandbox()
 atexit.register(sandbox.close)
 
 
-def _exchange(process: subprocess.Popen[bytes], name: str, content: bytes) -> bytes:
+def _exchange(process: subprocess.Popen[bytes], task: Task, content: bytes) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
-    _send(process.stdin, name.encode("utf-8", "surrogateescape"))
+    _send(process.stdin, json.dumps(task).encode())
     _send(process.stdin, content)
     return _receive(process.stdout)
 
@@ -158,23 +187,23 @@ def serve(memory: int) -> None:
     outgoing = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what a library prints
     _limit(memory)
-    requests: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
+    requests: SimpleQueue[tuple[Task, bytes]] = SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
-        name, content = requests.get()
+        task, content = requests.get()
         _set_alarm(2 * SECONDS)
-        reply = _reply(name, content)
+        reply = _reply(task, content)
         _set_alarm(0)
         _send(outgoing, reply)
 
 
-def _listen(requests: SimpleQueue[tuple[str, bytes]]) -> None:
+def _listen(requests: SimpleQueue[tuple[Task, bytes]]) -> None:
     """Take requests while others are parsed; end at once where the parent has ended."""
     incoming = sys.stdin.buffer
     try:
         while True:
-            name = _receive(incoming).decode("utf-8", "surrogateescape")
-            requests.put((name, _receive(incoming)))
+            task = json.loads(_receive(incoming))
+            requests.put((task, _receive(incoming)))
     except EOFError:
         os._exit(0)
 
@@ -198,8 +227,12 @@ def _limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _reply(name: str, content: bytes) -> bytes:
+def _reply(task: Task, content: bytes) -> bytes:
+    name = task["name"]
     try:
+        if "start" in task:
+            drawn = draw_page(name, content, task["start"], task["end"], task["page"])
+            return _pack_page(drawn)
         return _pack(parse(name, content))
     except UserError as error:
         return _pack_error(str(error))
@@ -236,11 +269,8 @@ def _pack(document: Document) -> bytes:
     )
 
 
-def _unpack(reply: bytes) -> Document:
-    parts = _parts(reply)
+def _unpack(parts: list[bytes]) -> Document:
     about = json.loads(parts[0])
-    if "error" in about:
-        raise UserError(about["error"])
     ends, runs, run_ends, section_of = (array("q", part) for part in parts[3:7])
     paragraphs = Paragraphs(
         str(parts[2], "utf-8", "surrogatepass"),
@@ -258,6 +288,22 @@ def _unpack(reply: bytes) -> Document:
         about["note"],
         array("f", parts[7]),
     )
+
+
+def _pack_page(image: PageImage) -> bytes:
+    about = {
+        "page": image.page,
+        "width": image.width,
+        "height": image.height,
+        "areas": [(area.left, area.top, area.right, area.bottom) for area in image.areas],
+    }
+    return _join([json.dumps(about).encode(), image.png])
+
+
+def _unpack_page(parts: list[bytes]) -> PageImage:
+    about = json.loads(parts[0])
+    areas = [Area(*numbers) for numbers in about["areas"]]
+    return PageImage(about["page"], about["width"], about["height"], parts[1], areas)
 
 
 def _join(parts: list[bytes]) -> bytes:
