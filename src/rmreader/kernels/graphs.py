@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rmreader.core.console import say
 from rmreader.data.batch import Batch
+from rmreader.kernels.beyond import copy_all
 
 Step = Callable[[Batch[Tensor]], dict[str, Tensor]]
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
@@ -64,7 +65,7 @@ class Graphed:
             random.set_state(numbers)
             with torch.no_grad():
                 now = self.state()
-                torch._foreach_copy_(list(now[: len(before)]), before)
+                copy_all(now[: len(before)], before)
                 for tensor in now[len(before) :]:  # made while warming up, so nothing yet
                     tensor.zero_()
         self._pool = captured.graph.pool()
@@ -89,7 +90,7 @@ class _Captured:
             self.results = step(self.batch)
 
     def replay(self, tensors: list[Tensor]) -> dict[str, Tensor]:
-        torch._foreach_copy_(self.tensors, tensors)
+        copy_all(self.tensors, tensors)
         self.graph.replay()
         return self.results
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from rmreader.core.errors import UserError
+from rmreader.kernels.beyond import packed_lstm
 
 Kernel = Literal["auto", "plain", "fused"]
 Precision = Literal["fp32", "bf16"]
@@ -92,9 +93,7 @@ def _plain(x: Tensor, lengths: Tensor, weight_ih: Tensor, weight_hh: Tensor, bia
         if x.is_cuda:
             matrices, biases = _in_one_piece(matrices, biases)
         weights = [*matrices[:2], *biases[:2], *matrices[2:], *biases[2:]]
-        data, last, _ = torch._VF.lstm(
-            packed.data, packed.batch_sizes, (zero, zero), weights, True, 1, 0.0, torch.is_grad_enabled(), True
-        )
+        data, last = packed_lstm(packed.data, packed.batch_sizes, zero, weights)
     output, _ = pad_packed_sequence(
         PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices),
         batch_first=True,

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.fx.experimental import _config as shapes
+
+from rmreader.kernels.beyond import any_lengths, promise
 
 OPTIONS = {"triton.autotune_pointwise": False}  # tuning takes long and gains nothing on a whole GPU
 UNITS = {"m": 16, "n": 8}  # words of passages and of questions; batches that are captured are padded to twice as many
@@ -34,7 +35,7 @@ def compile_for_lengths(function: Callable[..., R], *axes: str, **how: Any) -> C
         named = list(zip(tensors, axes, strict=False))
         sizes = [pair for tensor, names in named for pair in zip(names, tensor.shape, strict=True)]
         # Sizes that are equal by chance must not be taken for equal always; all functions share the limit of one here.
-        with shapes.patch(use_duck_shape=False), torch._dynamo.config.patch(recompile_limit=64):  # type: ignore[attr-defined]
+        with any_lengths():
             if any(size % UNITS.get(name, 1) for name, size in sizes):
                 return as_they_are(*tensors)
             return in_units(*[_split(tensor, names) for tensor, names in named])
@@ -52,6 +53,6 @@ def _split(tensor: Tensor, names: str) -> Tensor:
 def _join(tensor: Tensor, names: str) -> Tensor:
     for axis, name in enumerate(names):
         if name in UNITS:
-            torch._check(tensor.shape[axis + 1] == UNITS[name])  # type: ignore[no-untyped-call]  # a constant from here on
+            promise(tensor.shape[axis + 1] == UNITS[name])  # a constant from here on
             tensor = tensor.flatten(axis, axis + 1)
     return tensor

@@ -5,13 +5,14 @@ be captured once and replayed, and so that its place in the run is all there is 
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from rmreader.core.recipe import Recipe
 from rmreader.data.batch import Batch, Target, required
+from rmreader.kernels.beyond import approach
 from rmreader.model.contextual import TunedEncoder
 from rmreader.model.masking import true_steps
 from rmreader.model.network import Network, Pointers
@@ -328,13 +329,6 @@ class Learner:
         if self.reinforced:
             facts["sigma_a"], facts["sigma_b"] = (self.log_variances / 2).exp().tolist()
         return facts
-
-
-def approach(tensors: list[Tensor], goals: Sequence[Tensor], fraction: Tensor) -> None:
-    """Move each tensor so much of the way to its goal; compiled, all of them in one pass."""
-    distance = torch._foreach_sub(list(goals), tensors)
-    torch._foreach_mul_(distance, fraction)
-    torch._foreach_add_(tensors, distance)
 
 
 def mix(*numbers: int) -> int:
