@@ -19,6 +19,7 @@ from rmreader.core.errors import UserError
 RECIPES = Path(__file__).parent / "recipes"
 REPOSITORY = Path(__file__).parent.parent.parent
 TEACHERS = ("mpnet-a", "mpnet-b")
+DOUBTED = ("held-squad.json.gz", "held-everyday.json.gz", "test-everyday.json.gz")
 STUDENTS = ("base", "base-12", "small")
 
 
@@ -144,6 +145,7 @@ def shipped(foundry: Foundry) -> None:
             *("lab.scripts.ship_reader", foundry.path(name) / "best", "--out", out),
             *("--held-out", held, "--dev", foundry.data / "squad-v1.1" / "dev-v1.1.json.gz"),
             *("--adversarial", attacked / "addsent.json.gz", attacked / "addonesent.json.gz"),
+            *("--doubt", *(foundry.path(name) for name in DOUBTED)),
             *("--recipe", f"lab/foundry/recipes/{name}.yaml"),
         )
 

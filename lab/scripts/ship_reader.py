@@ -3,6 +3,7 @@ scores and signature.
 
     python -m lab.scripts.ship_reader OUT/best [OUT/best ...] --out src/rmreader/readers/small \\
         --held-out heldout.json.gz --dev dev-v1.1.json.gz --adversarial addsent.json.gz addonesent.json.gz \\
+        --doubt held-squad.json.gz held-everyday.json.gz \\
         --recipe recipes/small.yaml --summary "Runs on a laptop's processor with nothing to download."
 
 Everything in the folder is written here: the temperature is fitted on the held-out questions where
@@ -24,6 +25,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lab.scripts.data_names import called
+from lab.scripts.doubt import Counts, count, judge
 from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import CARD, sign
 from rmreader.core.files.outputs import folder_to_write
@@ -34,9 +37,8 @@ from rmreader.readers.folder import MANIFEST, RECIPE, open_folder
 from rmreader.readers.write import update
 from rmreader.reading import export
 from rmreader.reading.calibrate import calibrate, questions_of
+from rmreader.reading.reader import Reader
 from rmreader.training.average import average
-
-NAMES = {"dev-v1.1": "SQuAD 1.1 dev", "addsent": "AddSent", "addonesent": "AddOneSent"}
 
 
 def ship(args: argparse.Namespace) -> None:
@@ -65,7 +67,7 @@ def ship(args: argparse.Namespace) -> None:
         scores |= {
             called(data): measured(small, data, "--adversarial") for data in args.adversarial
         }
-        describe(small, scores, args)
+        describe(small, scores, doubts(small, args.doubt), args)
         os.rename(small, args.out)
 
 
@@ -78,12 +80,6 @@ def forget_places(folder: Path) -> None:
     training = dataclasses.replace(training, init=Path(training.init).name, teacher=teacher)
     save_recipe(dataclasses.replace(reader.recipe, training=training), folder / RECIPE)
     sign(folder, MANIFEST, reader.about)
-
-
-def called(data: Path) -> str:
-    """The name of a data set in manifest and card."""
-    stem = data.name.split(".json")[0]
-    return NAMES.get(stem, stem)
 
 
 def measured(folder: Path, data: Path, *options: str) -> dict[str, float]:
@@ -110,7 +106,20 @@ def measured(folder: Path, data: Path, *options: str) -> dict[str, float]:
     }
 
 
-def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> None:
+def doubts(folder: Path, files: list[Path]) -> dict[str, Counts]:
+    """How often each word of doubt is right on these files, by the very files that ship."""
+    if not files:
+        return {}
+    reader = Reader.load(folder)
+    return {called(path): count(judge(reader, path)) for path in files}
+
+
+def describe(
+    folder: Path,
+    scores: dict[str, Any],
+    doubt: dict[str, Counts],
+    args: argparse.Namespace,
+) -> None:
     """Write manifest and card; scores from training stay under their names, after those of the
     files."""
     reader = open_folder(folder)
@@ -121,6 +130,7 @@ def describe(folder: Path, scores: dict[str, Any], args: argparse.Namespace) -> 
         "scores": scores
         | {name: score for name, score in reader.about["scores"].items() if name == "selection"},
         "measured_from_files": sorted(scores),
+        "doubt": doubt,
         "provenance": reader.about["provenance"]
         | {"commit": args.commit or commit(), "recipe": args.recipe},
     }
@@ -155,6 +165,9 @@ def main() -> None:
     parser.add_argument("--dev", type=Path, required=True, help="questions to report scores on")
     parser.add_argument(
         "--adversarial", type=Path, nargs="*", default=[], help="AddSent-like files to report on"
+    )
+    parser.add_argument(
+        "--doubt", type=Path, nargs="*", default=[], help="files to count the words of doubt on"
     )
     parser.add_argument(
         "--recipe", required=True, help="the recipe it was trained by, as the card names it"

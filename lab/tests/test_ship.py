@@ -20,6 +20,13 @@ from rmreader.reading.reader import Reader
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def share(counted: dict[str, int]) -> str:
+    """How a card spells the share of right answers."""
+    if not counted["answers"]:
+        return "none"
+    return f"{100 * counted['right'] / counted['answers']:.1f}% of {counted['answers']}"
+
+
 def test_trained_readers_become_one_that_says_what_it_is(tiny: Any, tmp_path: Path) -> None:
     first = tiny.finished(tmp_path / "one", "training.epochs=1").out / "best"
     again = (
@@ -42,6 +49,8 @@ def test_trained_readers_become_one_that_says_what_it_is(tiny: Any, tmp_path: Pa
         dev,
         "--adversarial",
         adversarial,
+        "--doubt",
+        dev,
     ]
     words += [
         "--recipe",
@@ -81,6 +90,9 @@ def test_trained_readers_become_one_that_says_what_it_is(tiny: Any, tmp_path: Pa
     assert "the mean of 2 readers" in text
     assert about["scores"]["AddSent"]["total"] > 0
     assert "\n| AddSent | " in text
+    counts = about["doubt"]["dev"]
+    assert sum(counted["answers"] for counted in counts.values()) == about["scores"]["dev"]["total"]
+    assert f"| dev | {' | '.join(map(share, counts.values()))} |" in text
     assert (
         f"| dev | {scored['exact_match']:.2f} | {scored['f1']:.2f} | {scored['total']:,} |" in text
     )

@@ -9,6 +9,9 @@ from rmreader.readers.head import head
 HELD_OUT = "held-out articles"
 """How the scores on the data that a reader's confidences were fitted on are called."""
 
+DOUBT_TITLE = "Of the answers called by each word of doubt"
+"""How the part of a card on doubt begins."""
+
 _BITS = {"float32": "32", "float16": "16", "int8": "8"}
 
 _WEAKNESSES = """\
@@ -44,6 +47,9 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
     yield from _origin(about)
     yield ""
     yield from _scores(about.get("scores"))
+    if about.get("doubt"):
+        yield from doubt_lines(about["doubt"])
+        yield ""
     yield _WEAKNESSES
 
 
@@ -90,6 +96,21 @@ def _scores(scores: Mapping[str, Any] | None) -> Iterator[str]:
         "\nMeasured with `rmreader evaluate`, by these files where the manifest says so, "
         "else in training.\n"
     )
+
+
+def doubt_lines(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:
+    """Say how often each word of doubt is right, by data and word."""
+    yield f"{DOUBT_TITLE}, so many are right or overlap with a right one:\n"
+    yield "| data | sure | likely | perhaps |\n|---|---|---|---|"
+    for data, words in counts.items():
+        cells = [_share(words[word]) for word in ("sure", "likely", "perhaps")]
+        yield f"| {data} | {' | '.join(cells)} |"
+
+
+def _share(counted: Mapping[str, int]) -> str:
+    if not counted["answers"]:
+        return "none"
+    return f"{counted['right'] / counted['answers']:.1%} of {counted['answers']:,}"
 
 
 def _inputs(inputs: Inputs) -> Iterator[str]:

@@ -1,0 +1,68 @@
+"""The words of doubt: bands that keep their promise, and cards that say how often each is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lab.scripts import everyday
+from lab.scripts.data_names import called
+from lab.scripts.doubt import Judged, count, fit, judge
+from rmreader.data.squad import write_squad
+from rmreader.readers.card import doubt_lines
+from rmreader.readers.folder import find, open_folder
+from rmreader.reading.doubt import PROMISES
+from rmreader.reading.reader import Reader
+
+HELD = Path(__file__).parents[1] / "everyday" / "held.txt.gz"
+
+
+def made_answers(seed: int, honest: bool) -> Judged:
+    """Answers of a reader whose confidence is, or is not, the chance to be right."""
+    draw = np.random.default_rng(seed)
+    confidence = draw.uniform(0.2, 1.0, 4000)
+    chance = confidence if honest else np.full(4000, 0.5)
+    right = draw.uniform(size=4000) < chance
+    return Judged("made", confidence, np.zeros(4000), right)
+
+
+def test_bands_keep_their_promise_on_answers_they_were_not_fitted_on() -> None:
+    bands = fit([made_answers(1, honest=True), made_answers(2, honest=True)])
+    fresh = made_answers(3, honest=True)
+    sure = fresh.within(bands["sure"])
+    likely = fresh.within(bands["likely"]) & ~sure
+    assert sure.sum() > 100
+    assert likely.sum() > 100
+    assert fresh.right[sure].mean() >= PROMISES["sure"]
+    assert fresh.right[likely].mean() >= PROMISES["likely"]
+
+
+def test_a_reader_that_cannot_tell_is_never_sure() -> None:
+    bands = fit([made_answers(1, honest=True), made_answers(2, honest=False)])
+    assert not made_answers(3, honest=True).within(bands["sure"]).any()
+
+
+@pytest.mark.parametrize("name", ["small"])
+def test_cards_say_how_often_each_word_is_right(name: str) -> None:
+    folder = open_folder(name)
+    counts = folder.about["doubt"]
+    card = (find(name) / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(doubt_lines(counts)) in card
+    for file in ("held-squad", "held-everyday"):
+        words = counts[called(Path(file))]
+        for word, promise in PROMISES.items():
+            assert words[word]["right"] >= promise * words[word]["answers"] > 0, (file, word)
+
+
+def test_the_counts_are_those_of_the_reader(tmp_path: Path) -> None:
+    """On other processors an 8-bit product may differ: one answer in a hundred is let pass."""
+    path = tmp_path / "held-everyday.json.gz"
+    write_squad(list(everyday.judge(everyday.read(HELD))), path)
+    counts = count(judge(Reader.load("small"), path))
+    kept = open_folder("small").about["doubt"][called(path)]
+    answers = sum(counted["answers"] for counted in kept.values())
+    for word, counted in counts.items():
+        assert abs(counted["answers"] - kept[word]["answers"]) <= 0.01 * answers
+        assert abs(counted["right"] - kept[word]["right"]) <= 0.01 * answers
