@@ -36,7 +36,7 @@ SECONDS = int(os.environ.get("RMREADER_MUTANT_SECONDS", "300"))  # of a processo
 class Mistake:
     """One line as it is, as somebody in a hurry might have written it, and the tests that must see it."""
 
-    file: str  # under src/rmreader; where it has moved, the one file that holds the text is taken
+    file: str  # under src/rmreader, or in lab/; where it has moved, the one file that holds the text is taken
     before: str
     after: str
     tests: str
@@ -60,6 +60,14 @@ READER, CALIBRATE = "tests/reading/test_reader.py", "tests/reading/test_calibrat
 PREDICT, FOLDER = (f"tests/reading/test_{name}.py" for name in ("predict", "folder"))
 SENTENCES, SHARDS, TUNE = "tests/text/test_sentences.py", "tests/predict/test_shards.py", "tests/training/test_tune.py"
 STRANGER, PRIVACY = "tests/documents/test_stranger.py", "tests/hostile/test_privacy.py"
+DAMAGE, FORMATS, INDEX = (f"tests/documents/test_{name}.py" for name in ("damage", "formats", "index"))
+DOCUMENTS, SEARCH, PLACES = (f"tests/documents/test_{name}.py" for name in ("documents", "search", "places"))
+API, HOSTILE = "tests/server/test_api.py", "tests/server/test_hostile.py"
+REPLACED, MCP, FOUNDRY = (
+    "tests/server/test_shelf_replaced.py",
+    "tests/integrations/test_mcp.py",
+    "lab/tests/test_foundry.py",
+)
 BATCHER, REQUESTS = "tests/server/test_batcher.py", "tests/server/test_bad_requests.py"
 
 MISTAKES = [
@@ -153,6 +161,29 @@ MISTAKES = [
     # documents and their index
     Mistake("documents/sqlite_index.py", "checksum != passage_checksum((root, file), offsets, stretch, runs)", "False", STRANGER),
     Mistake("documents/sqlite_file.py", "    if expected is None or _objects(base) != _expected_objects(expected):", "    if expected is None:", STRANGER),
+    Mistake("documents/sandbox.py", "                late.set()\n", "", f"{DAMAGE}::test_a_parser_that_never_ends_is_ended"),
+    Mistake("documents/sandbox.py", "resource.setrlimit(resource.RLIMIT_AS, (memory, memory))", "pass", f"{DAMAGE}::test_a_parser_that_ends_or_wants_too_much_is_one_sentence"),
+    Mistake("documents/tables.py", "        if len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME:", "        if False:", FORMATS),
+    Mistake("documents/tables.py", "        if any(_is_amount(first[column].text) for column in numbers):", "        if False:", FORMATS),
+    Mistake("documents/formats/zipped.py", "        if self._left < 0:", "        if False:", f"{DOCUMENTS}::test_bombs_are_refused"),
+    Mistake("documents/formats/mail.py", 'if body.get_content_subtype() == "html":', "if False:", f"{FORMATS}::test_mail"),
+    Mistake("documents/passages.py", "            if size and size + len(part.text) > _LARGE:", "            if False:", f"{PLACES}::test_passages_are_of_the_size_that_readers_know"),
+    Mistake("documents/indexing.py", "            if known[file].refusal:", "            if False:", "tests/documents/test_folders.py"),
+    Mistake("documents/sqlite_vectors.py", "if self._stored is None or self._state != state:", "if self._stored is None:", f"{SEARCH}::test_vectors_follow_every_change"),
+    Mistake("documents/sqlite_file.py", "return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns", "return status.st_dev, 0, 0, 0", f"{REPLACED}::test_a_shelf_that_lives_long_notices_a_replaced_index"),
+    # the server
+    Mistake("server/middleware.py", 'if origin in self.origins or "*" in self.origins:', "if True:", f"{HOSTILE}::test_a_page_of_another_origin_may_not_ask"),
+    Mistake("server/middleware.py", 'if scope["type"] == "http" and not self._may_pass(scope):', "if False:", f"{API}::test_401_without_the_key"),
+    Mistake("server/requests.py", "if isinstance(items, list) and len(items) > max_items:", "if False:", f"{API}::test_413_beyond_each_limit"),
+    Mistake("server/transport.py", "if self.head_bytes or len(self.pipeline) >= PIPELINED:", "if self.head_bytes:", f"{HOSTILE}::test_a_connection_has_few_requests_in_flight"),
+    Mistake("server/mcp.py", "    if not 1 <= top <= MAX_TOP:", "    if not top <= MAX_TOP:", MCP),
+    Mistake("server/mcp.py", "    if kind is str and not value.strip():", "    if False:", MCP),
+    # the foundry
+    Mistake("lab/foundry/words.py", "np.where(learned.start < 0, SURE, -SURE)", "np.where(learned.start < 0, -SURE, SURE)", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
+    Mistake("lab/foundry/words.py", "np.where(known, truth, said[\"no_answer\"])", "truth", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
+    Mistake("lab/foundry/words.py", "np.maximum(total / len(every), 1e-9)", "np.maximum(total, 1e-9)", f"{FOUNDRY}::test_teachers_are_averaged_as_chances"),
+    Mistake("lab/foundry/encoders.py", "copy = scale * weight if is_output else weight.clone()", "copy = weight.clone()", f"{FOUNDRY}::test_a_deepened_encoder_has_twice_the_layers_and_begins_near_the_old_one"),
+    Mistake("lab/foundry/encoders.py", "np.abs(weight).max(axis=1, keepdims=True)", "np.abs(weight).max(axis=0, keepdims=True)", f"{FOUNDRY}::test_an_encoder_packed_in_8_bits_comes_back_nearly_as_it_was"),
     Mistake("core/files/manifest.py", "if actual != checksum:", "if False:", FOLDER),
     Mistake("reading/question.py", "absent = no_answer > self.decision.threshold", "absent = False", "tests/reading/test_shipped.py"),
     # model
@@ -177,6 +208,9 @@ def place(mistake: Mistake, root: Path) -> Path | None:
     """The one file that holds the text, once."""
     room = root / "src" / "rmreader"
     named = room / mistake.file
+    if mistake.file.startswith("lab/"):
+        room = root / "lab"
+        named = root / mistake.file
     for paths in ([named] if named.is_file() else [], sorted(room.rglob("*.py"))):
         holding = [path for path in paths if path.read_text(encoding="utf-8").count(mistake.before) == 1]
         if len(holding) == 1:
@@ -293,7 +327,7 @@ def main() -> int:
             assert path is not None
             result = judge(mistake, path, copy)
             count[result] = count.get(result, 0) + 1
-            line = f"{path.relative_to(copy / 'src' / 'rmreader')}: {mistake.before.strip()!r} -> {mistake.after.strip()!r}"
+            line = f"{mistake.file}: {mistake.before.strip()!r} -> {mistake.after.strip()!r}"
             print(f"{number}/{len(chosen)} {result} ({time.monotonic() - began:.0f} s): {line}", flush=True)
     print(", ".join(f"{number} {result}" for result, number in count.items()), f"of {len(chosen)}")
     return 0 if count["caught"] == len(chosen) else 1
