@@ -88,7 +88,8 @@ class Batch(Arrays[A]):
     source: QuestionSource[A] | None = None
     target: Target[A] | None = None  # training
     tags: Tags[A] | None = None
-    contextual: FrozenLayers[A] | LayerRows[A] | Layout[A] | None = None  # Layout: of a tuned encoder
+    # Layout: of a tuned encoder
+    contextual: FrozenLayers[A] | LayerRows[A] | Layout[A] | None = None
     taught: Taught[A] | None = None  # training with a teacher
     letters: A | None = None  # int [2, N]: word and place in it of every letter, 0 and 0 at the end
 

@@ -15,7 +15,8 @@ from torch.func import functional_call
 
 
 def _works(trial: Callable[[], bool]) -> bool:
-    """Whether a part does what it is used for; a part that is gone or changed may raise anything."""
+    """Whether a part does what it is used for; a part
+    that is gone or changed may raise anything."""
     try:
         return trial()
     except Exception:
@@ -43,7 +44,8 @@ def _try_lstm() -> bool:
 
 @functools.cache
 def _shapes_work() -> bool:
-    """Whether the compiler's settings are where they were; asked late, as they take long to load."""
+    """Whether the compiler's settings are where they
+    were; asked late, as they take long to load."""
     return _works(_try_shapes)
 
 
@@ -85,7 +87,9 @@ def approach(tensors: list[Tensor], goals: Sequence[Tensor], fraction: Tensor) -
         tensor.add_((goal - tensor) * fraction)
 
 
-def packed_lstm(data: Tensor, sizes: Tensor, zero: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+def packed_lstm(
+    data: Tensor, sizes: Tensor, zero: Tensor, weights: list[Tensor]
+) -> tuple[Tensor, Tensor]:
     """Return the states and the last ones of a bidirectional LSTM over packed sequences.
 
     ``weights`` are, for each direction, those of the input, of the state, and both biases.
@@ -103,7 +107,9 @@ def packed_lstm(data: Tensor, sizes: Tensor, zero: Tensor, weights: list[Tensor]
     return output.data, last
 
 
-def _lstm_of_torch(data: Tensor, sizes: Tensor, zero: Tensor, weights: list[Tensor], learns: bool) -> Any:
+def _lstm_of_torch(
+    data: Tensor, sizes: Tensor, zero: Tensor, weights: list[Tensor], learns: bool
+) -> Any:
     # With biases, one layer, no dropout, both directions.
     return torch._VF.lstm(data, sizes, (zero, zero), weights, True, 1, 0.0, learns, True)
 

@@ -1,4 +1,5 @@
-"""Training steps captured as CUDA graphs: one for each shape of batch, replayed without the host's launch latency."""
+"""Training steps captured as CUDA graphs: one for each shape
+of batch, replayed without the host's launch latency."""
 
 from __future__ import annotations
 
@@ -16,19 +17,24 @@ from rmreader.kernels.beyond import copy_all
 Step = Callable[[Batch[Tensor]], dict[str, Tensor]]
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
 
-_WARM_UP = 2  # runs before a capture: libraries choose their algorithms, kernels are compiled, gradients allocated
+# runs before a capture: libraries choose their
+# algorithms, kernels are compiled, gradients allocated
+_WARM_UP = 2
 
 
 class Graphed:
     """A step that is captured when a shape is first seen and replayed from then on.
 
-    ``state`` is every tensor that a step changes (a function, since an optimizer makes its own at the first step):
-    warming up runs the step, so what it changed is put back. The results of a call are overwritten by the next one of
-    the same shape; clone them to keep them. On the CPU, and once a capture has failed, the step is simply called.
+    ``state`` is every tensor that a step changes (a function, since an optimizer makes its own at
+    the first step): warming up runs the step, so what it changed is put back. The results of a call
+    are overwritten by the next one of the same shape; clone them to keep them. On the CPU, and once
+    a capture has failed, the step is simply called.
     """
 
     def __init__(self, step: Step, state: Callable[[], Sequence[Tensor]], limit: int = 96) -> None:
-        self.step, self.state, self.limit = step, state, limit
+        self.step = step
+        self.state = state
+        self.limit = limit
         self.failed = False
         self._graphs: OrderedDict[Shapes, _Captured] = OrderedDict()
         self._pool: Any = None  # memory that all graphs share, since only one runs at a time
@@ -48,17 +54,22 @@ class Graphed:
         return captured.replay(tensors)
 
     def _capture(self, batch: Batch[Tensor]) -> _Captured | None:
-        """The step on batches of this shape as a graph, with everything it changes as it was before."""
+        """The step on batches of this shape as a graph,
+        with everything it changes as it was before."""
         before = [tensor.detach().clone() for tensor in self.state()]
         random = torch.cuda.default_generators[torch.cuda.current_device()]
-        numbers, whole = random.get_state(), random.clone_state()
+        numbers = random.get_state()
+        whole = random.clone_state()
         try:
             captured = _Captured(self.step, batch, self._pool)
         except RuntimeError as error:
             self.failed = True
             random.graphsafe_set_state(whole)  # it still waits for the graph that did not come
             reason = str(error).partition("\n")[0]
-            say(f"this step cannot be captured as a graph and runs without one, more slowly: {reason}")
+            say(
+                "this step cannot be captured as a graph and runs without one, more slowly: "
+                f"{reason}"
+            )
             return None
         finally:
             torch.cuda.synchronize()
@@ -85,7 +96,8 @@ class _Captured:
                 step(self.batch)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        # thread_local: the thread that makes batches may pin memory meanwhile, which a global capture would not survive
+        # thread_local: the thread that makes batches may pin memory
+        # meanwhile, which a global capture would not survive
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.results = step(self.batch)
 

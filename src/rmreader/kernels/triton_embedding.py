@@ -11,11 +11,22 @@ from rmreader.kernels.triton_lstm import INTERPRETED
 
 
 @triton.jit(do_not_specialize=["N"])
-def embedding_backward(index, gradient, total, N, D: tl.constexpr, DP: tl.constexpr, COMMON: tl.constexpr,
-                       ROWS: tl.constexpr, LOOPS: tl.constexpr):  # fmt: skip
+def embedding_backward(
+    index,
+    gradient,
+    total,
+    N,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    COMMON: tl.constexpr,
+    ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
+):
     """total [V,D] += gradient [N,D] at rows index [N]."""
-    common, column = tl.arange(0, COMMON)[:, None], tl.arange(0, DP)[None, :]
-    sums, used = tl.zeros((COMMON, DP), tl.float32), tl.zeros((COMMON,), tl.int32)
+    common = tl.arange(0, COMMON)[:, None]
+    column = tl.arange(0, DP)[None, :]
+    sums = tl.zeros((COMMON, DP), tl.float32)
+    used = tl.zeros((COMMON,), tl.int32)
     for loop in range(LOOPS):
         place = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         row = tl.load(index + place, mask=place < N, other=-1)

@@ -1,13 +1,17 @@
-"""The two Triton kernels of the fused BiLSTM: one program walks a whole sequence for one direction and eight sequences.
+"""The two Triton kernels of the fused BiLSTM: one program
+walks a whole sequence for one direction and eight sequences.
 
-Inside the walk nothing but the gates' inputs and the saved activations touches memory: the recurrent weights stay in
-registers (bf16 mode), the state passes between warps through 2 KB of shared memory.
+Inside the walk nothing but the gates' inputs and the saved activations
+touches memory: the recurrent weights stay in registers (bf16 mode),
+the state passes between warps through 2 KB of shared memory.
 
-Layout. The recurrent product is W [HP,HP] · h [HP,8]: hidden units are the rows of a tensor-core tile, sequences its
-eight columns. In such a tile (m16n8 of ``mma.sync``) a thread holds rows r and r+8 of columns 2q and 2q+1. So the state
-is indexed [q 4, r 8, p HP/16, s 2, u 2], where the sequence is 2q+s and the unit 16p+2r+u: row 16p+8u+r of the tile
-holds unit 16p+2r+u, which makes a thread's two units neighbours in memory. Gates lie innermost in memory, [B,T,2,H,4].
-Every load and store is then wide and coalesced as the tile already lies in registers; only h moves between threads.
+Layout. The recurrent product is W [HP,HP] · h [HP,8]: hidden units are the rows of a tensor-core
+tile, sequences its eight columns. In such a tile (m16n8 of ``mma.sync``) a thread holds rows r and
+r+8 of columns 2q and 2q+1. So the state is indexed [q 4, r 8, p HP/16, s 2, u 2], where the
+sequence is 2q+s and the unit 16p+2r+u: row 16p+8u+r of the tile holds unit 16p+2r+u, which makes a
+thread's two units neighbours in memory. Gates lie innermost in memory, [B,T,2,H,4]. Every load and
+store is then wide and coalesced as the tile already lies in registers; only h moves between
+threads.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -26,7 +30,9 @@ INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")  # on the 
 @triton.jit
 def _tanh(x, FAST: tl.constexpr):
     if FAST:
-        return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+        return tl.inline_asm_elementwise(
+            "tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
     else:
         y = x * x  # near 0 the exponential form loses its digits in 1 - 1
         small = x * (1 + y * (-1 / 3 + y * (2 / 15 + y * (-17 / 315 + y * (62 / 2835)))))
@@ -44,7 +50,8 @@ def _sigmoid(x, FAST: tl.constexpr):
 @triton.jit
 def _round(x, dtype: tl.constexpr):
     """x in the type of its destination."""
-    if INTERPRETED and dtype == tl.bfloat16:  # the interpreter cuts digits off where the hardware rounds
+    # the interpreter cuts digits off where the hardware rounds
+    if INTERPRETED and dtype == tl.bfloat16:
         bits = x.to(tl.uint32, bitcast=True)
         bits += 0x7FFF + ((bits >> 16) & 1)
         return (bits >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
@@ -66,7 +73,9 @@ def _state(tile, HP: tl.constexpr):
 @triton.jit
 def _interleave(i, f, g, o):
     """Four gates as one tensor, innermost, in the order i, f, g, o."""
-    return tl.reshape(tl.join(tl.join(i, g), tl.join(f, o)), (i.shape[0], i.shape[1], i.shape[2], 2, 2, 4))
+    return tl.reshape(
+        tl.join(tl.join(i, g), tl.join(f, o)), (i.shape[0], i.shape[1], i.shape[2], 2, 2, 4)
+    )
 
 
 @triton.jit
@@ -80,15 +89,19 @@ def _separate(x):
 @triton.jit
 def _weights(w, gate: tl.constexpr, H: tl.constexpr, HP: tl.constexpr):
     """One gate's recurrent weights, rows and columns in the tile's order of units."""
-    row, column = tl.arange(0, HP)[:, None], tl.arange(0, HP)[None, :]
+    row = tl.arange(0, HP)[:, None]
+    column = tl.arange(0, HP)[None, :]
     matrix = tl.load(w + (gate * H + row) * H + column, mask=(row < H) & (column < H), other=0.0)
     matrix = tl.reshape(matrix, (HP // 16, 8, 2, HP // 16, 8, 2))
     return tl.reshape(tl.permute(matrix, (0, 2, 1, 3, 5, 4)), (HP, HP))
 
 
 @triton.jit
-def _times(kept, v, start, w, gate: tl.constexpr, H: tl.constexpr, HP: tl.constexpr, LOW: tl.constexpr):
-    """start + weights · v. In fp32 mode they are too large to keep: read again, from the cache, at every step."""
+def _times(
+    kept, v, start, w, gate: tl.constexpr, H: tl.constexpr, HP: tl.constexpr, LOW: tl.constexpr
+):
+    """start + weights · v. In fp32 mode they are too large
+    to keep: read again, from the cache, at every step."""
     if not LOW:
         return tl.dot(_weights(w, gate, H, HP), v, start, input_precision="tf32x3")
     elif INTERPRETED:  # the interpreter's dot takes bf16 for integers
@@ -99,11 +112,19 @@ def _times(kept, v, start, w, gate: tl.constexpr, H: tl.constexpr, HP: tl.conste
 
 @triton.jit
 def _places(lengths, B, HP: tl.constexpr):
-    """Sequence, hidden unit and length for each element of the state; the length of the longest sequence here."""
+    """Sequence, hidden unit and length for each element of
+    the state; the length of the longest sequence here."""
     two = tl.arange(0, 2)
-    unit = tl.arange(0, HP // 16)[None, None, :, None, None] * 16 + tl.arange(0, 8)[None, :, None, None, None] * 2
+    unit = (
+        tl.arange(0, HP // 16)[None, None, :, None, None] * 16
+        + tl.arange(0, 8)[None, :, None, None, None] * 2
+    )
     unit += two[None, None, None, None, :]
-    row = tl.program_id(0) * 8 + tl.arange(0, 4)[:, None, None, None, None] * 2 + two[None, None, None, :, None]
+    row = (
+        tl.program_id(0) * 8
+        + tl.arange(0, 4)[:, None, None, None, None] * 2
+        + two[None, None, None, :, None]
+    )
     length = tl.load(lengths + row, mask=row < B, other=0).to(tl.int32)
     rows = tl.program_id(0) * 8 + tl.arange(0, 8)
     longest = tl.max(tl.load(lengths + rows, mask=rows < B, other=0).to(tl.int32), 0)
@@ -126,12 +147,26 @@ def _within(t, length):
 
 
 @triton.jit(do_not_specialize=["N", "T"])
-def move_rows(source, mask, owners, target, N, T, D: tl.constexpr, S: tl.constexpr, M: tl.constexpr, W: tl.constexpr,
-              R: tl.constexpr, MASKED: tl.constexpr, DENSE: tl.constexpr, ROWS: tl.constexpr,
-              COLUMNS: tl.constexpr):  # fmt: skip
-    """D columns of source [N,·], times those of mask [N/T,·] if MASKED, then 1, then zeros → W columns of target [N,·],
-    in its type; if DENSE the mask's row is the row's owner. Their rows are S, M and R apart: constants, so that rows of
-    a good width move in wide pieces."""
+def move_rows(
+    source,
+    mask,
+    owners,
+    target,
+    N,
+    T,
+    D: tl.constexpr,
+    S: tl.constexpr,
+    M: tl.constexpr,
+    W: tl.constexpr,
+    R: tl.constexpr,
+    MASKED: tl.constexpr,
+    DENSE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """D columns of source [N,·], times those of mask [N/T,·] if MASKED, then 1, then zeros →
+    W columns of target [N,·], in its type; if DENSE the mask's row is the row's owner. Their
+    rows are S, M and R apart: constants, so that rows of a good width move in wide pieces."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < N) & (column < D)
@@ -142,13 +177,28 @@ def move_rows(source, mask, owners, target, N, T, D: tl.constexpr, S: tl.constex
             owner = tl.load(owners + row, mask=row < N, other=0).to(tl.int64)
         value *= tl.load(mask + owner * M + column, mask=inside, other=0.0).to(tl.float32)
     value = tl.where(column == D, 1.0, value)
-    tl.store(target + row * R + column, _round(value, target.dtype.element_ty), mask=(row < N) & (column < W))
+    tl.store(
+        target + row * R + column,
+        _round(value, target.dtype.element_ty),
+        mask=(row < N) & (column < W),
+    )
 
 
 @triton.jit(do_not_specialize=["N"])
-def gate_inputs(rows, weights, inputs, N, G, K: tl.constexpr, R: tl.constexpr, ROWS: tl.constexpr,
-                COLUMNS: tl.constexpr, STEP: tl.constexpr):  # fmt: skip
-    """K columns of rows [N,R] · weights [G,K]ᵀ → inputs [N,G] in fp16, cut off where they would become infinite."""
+def gate_inputs(
+    rows,
+    weights,
+    inputs,
+    N,
+    G,
+    K: tl.constexpr,
+    R: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+):
+    """K columns of rows [N,R] · weights [G,K]ᵀ → inputs [N,G]
+    in fp16, cut off where they would become infinite."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     rows += row[:, None].to(tl.int64) * R
@@ -158,19 +208,41 @@ def gate_inputs(rows, weights, inputs, N, G, K: tl.constexpr, R: tl.constexpr, R
         k = first + tl.arange(0, STEP)
         a = tl.load(rows + k[None, :], mask=(row[:, None] < N) & (k[None, :] < K), other=0.0)
         b = tl.load(weights + k[:, None], mask=(column[None, :] < G) & (k[:, None] < K), other=0.0)
-        total = tl.dot(a.to(tl.float32), b.to(tl.float32), total) if INTERPRETED else tl.dot(a, b, total)
+        total = (
+            tl.dot(a.to(tl.float32), b.to(tl.float32), total)
+            if INTERPRETED
+            else tl.dot(a, b, total)
+        )
     total = tl.minimum(tl.maximum(total, -65504.0), 65504.0)
     place = row[:, None].to(tl.int64) * G + column[None, :]
     tl.store(inputs + place, total.to(tl.float16), mask=(row[:, None] < N) & (column[None, :] < G))
 
 
 @triton.jit(do_not_specialize=["B", "T"])
-def bilstm_forward(gates, bias, w, lengths, starts, output, final, h_before, cells, B, T, R, H: tl.constexpr,
-                   HP: tl.constexpr, HS: tl.constexpr, SAVE: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr,
-                   FAST: tl.constexpr):  # fmt: skip
-    """The gates' inputs [B,T,2,H,4] → output [B,T,2,H], 0 at padding, final [B,2,H]; for backward the gates in place of
-    their inputs, cells, and h_before (2·HS of rows of R). If DENSE, sequences have no padding but begin at rows
-    ``starts`` of inputs [N,2,H,4], and there is no output."""
+def bilstm_forward(
+    gates,
+    bias,
+    w,
+    lengths,
+    starts,
+    output,
+    final,
+    h_before,
+    cells,
+    B,
+    T,
+    R,
+    H: tl.constexpr,
+    HP: tl.constexpr,
+    HS: tl.constexpr,
+    SAVE: tl.constexpr,
+    DENSE: tl.constexpr,
+    LOW: tl.constexpr,
+    FAST: tl.constexpr,
+):
+    """The gates' inputs [B,T,2,H,4] → output [B,T,2,H], 0 at padding, final [B,2,H]; for backward
+    the gates in place of their inputs, cells, and h_before (2·HS of rows of R). If DENSE, sequences
+    have no padding but begin at rows ``starts`` of inputs [N,2,H,4], and there is no output."""
     P: tl.constexpr = HP // 16
     d = tl.program_id(1)
     step = 1 - 2 * d
@@ -185,7 +257,11 @@ def bilstm_forward(gates, bias, w, lengths, starts, output, final, h_before, cel
     exists = real & (row < B)
     first = _first(row, starts, B, T, DENSE)
     gate = tl.arange(0, 4)[None, None, None, None, None, :]
-    b = tl.load(bias + d * 4 * H + gate * H + unit[:, :, :, :, :, None], mask=real[:, :, :, :, :, None], other=0.0)
+    b = tl.load(
+        bias + d * 4 * H + gate * H + unit[:, :, :, :, :, None],
+        mask=real[:, :, :, :, :, None],
+        other=0.0,
+    )
     wide = (first * (8 * H) + (d * 4 * H + unit * 4))[:, :, :, :, :, None] + gate
     gates += wide
     output += first * (2 * H) + d * H + unit
@@ -198,7 +274,8 @@ def bilstm_forward(gates, bias, w, lengths, starts, output, final, h_before, cel
     t = tl.where(d == 0, 0, longest - 1)
     x = tl.load(gates + t * (8 * H), mask=(real & (t < length))[:, :, :, :, :, None], other=0.0)
     done = 0
-    while done < longest:  # not `for`: Triton moves a for loop's kept operands back into shared memory
+    # not `for`: Triton moves a for loop's kept operands back into shared memory
+    while done < longest:
         ahead = t + step
         coming = real & _within(ahead, length)
         x_ahead = tl.load(gates + ahead * (8 * H), mask=coming[:, :, :, :, :, None], other=0.0)
@@ -231,14 +308,32 @@ def bilstm_forward(gates, bias, w, lengths, starts, output, final, h_before, cel
 
 
 @triton.jit(do_not_specialize=["B", "T", "N"])
-def bilstm_backward(d_output, d_final, w, lengths, starts, gates, cells, d_inputs, B, T, N, H: tl.constexpr,
-                    HP: tl.constexpr, OUTPUT: tl.constexpr, FINAL: tl.constexpr, DENSE: tl.constexpr,
-                    LOW: tl.constexpr, FAST: tl.constexpr):  # fmt: skip
-    """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before the activations, 0 at
-    padding; if DENSE d_inputs [N,2,H,4], 0 behind the last sequence.
+def bilstm_backward(
+    d_output,
+    d_final,
+    w,
+    lengths,
+    starts,
+    gates,
+    cells,
+    d_inputs,
+    B,
+    T,
+    N,
+    H: tl.constexpr,
+    HP: tl.constexpr,
+    OUTPUT: tl.constexpr,
+    FINAL: tl.constexpr,
+    DENSE: tl.constexpr,
+    LOW: tl.constexpr,
+    FAST: tl.constexpr,
+):
+    """Gradients of output [B,T,2,H] and final [B,2,H] → d_inputs [B,T,2,H,4], the gradient before
+    the activations, 0 at padding; if DENSE d_inputs [N,2,H,4], 0 behind the last sequence.
 
-    w [2,4,H,H] is transposed within each gate, and all but the first gate's are negated, for their products are
-    subtracted: a sum of products Triton would fold into one chain of dependent multiplications, four times as long.
+    w [2,4,H,H] is transposed within each gate, and all but the first gate's
+    are negated, for their products are subtracted: a sum of products Triton
+    would fold into one chain of dependent multiplications, four times as long.
     """
     P: tl.constexpr = HP // 16
     d = tl.program_id(1)
@@ -305,7 +400,9 @@ def bilstm_backward(d_output, d_final, w, lengths, starts, gates, cells, d_input
         tile -= _times(wg, _tile(dg, HP), zero, w, 2, H, HP, LOW)
         tile -= _times(wo, _tile(do, HP), zero, w, 3, H, HP, LOW)
         ours = live if DENSE else exists
-        tl.store(d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=ours[:, :, :, :, :, None])
+        tl.store(
+            d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=ours[:, :, :, :, :, None]
+        )
         dh = tl.where(live, _state(tile, HP), dh)
         y = y_ahead
         dy = dy_ahead

@@ -1,7 +1,8 @@
 """Similarity of words, and its refinement by the attentions of the block before: Eq. 1-5.
 
-E [B, n, m] compares question words (rows) with context words (columns), B [B, m, m] context words with each other.
-Both are logits: nothing here is normalised before it is used, and what is remembered is the logits.
+E [B, n, m] compares question words (rows) with context words (columns),
+B [B, m, m] context words with each other. Both are logits: nothing here
+is normalised before it is used, and what is remembered is the logits.
 """
 
 from typing import Any, Literal
@@ -15,8 +16,8 @@ from rmreader.model.masking import masked_softmax
 from rmreader.model.precision import product_type, wide_matmul
 
 EXCLUDED = -1e4
-"""Logit of a word towards itself where it is left out: 0 after any softmax, yet above padding, so that the only
-word of a one-word passage attends to itself and not to padding."""
+"""Logit of a word towards itself where it is left out: 0 after any softmax, yet above
+padding, so that the only word of a one-word passage attends to itself and not to padding."""
 
 
 class Similarity(nn.Module):
@@ -43,12 +44,14 @@ class Similarity(nn.Module):
         if a is b:  # one product for both projections
             left, right = F.linear(a, self.weight.flatten(0, 1)).chunk(2, dim=-1)
         else:
-            left, right = F.linear(a, self.weight[0]), F.linear(b, self.weight[1])
+            left = F.linear(a, self.weight[0])
+            right = F.linear(b, self.weight[1])
         return wide_matmul(torch.relu(left), torch.relu(right), turned=True)
 
 
 def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Tensor:
-    """The indicator 1{i≠j} of Eq. 2 on B: the logit becomes 0 (the paper), is excluded, or stays as it is."""
+    """The indicator 1{i≠j} of Eq. 2 on B: the logit becomes
+    0 (the paper), is excluded, or stays as it is."""
     match how:
         case "none":
             return logits
@@ -63,22 +66,26 @@ def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Te
 
 
 def column_attention(logits: Tensor, rows: Tensor) -> Tensor:
-    """softmax(X_:j): for each column what it attends to among the true rows; rows is bool [B, s]."""
+    """softmax(X_:j): for each column what it attends
+    to among the true rows; rows is bool [B, s]."""
     return masked_softmax(logits, rows[:, :, None], 1, product_type(logits))
 
 
 def row_attention(logits: Tensor, columns: Tensor) -> Tensor:
-    """softmax(X_i:): for each row what it attends to among the true columns; columns is bool [B, t]."""
+    """softmax(X_i:): for each row what it attends to
+    among the true columns; columns is bool [B, t]."""
     return masked_softmax(logits, columns[:, None, :], 2, product_type(logits))
 
 
 def attend(weights: Tensor, values: Tensor) -> Tensor:
-    """What each column attends to: weights [B, s, t], values [B, s, D] -> weightsᵀ·values [B, t, D]."""
+    """What each column attends to: weights [B, s, t],
+    values [B, s, D] -> weightsᵀ·values [B, t, D]."""
     return _Attend.apply(weights, values.to(weights.dtype))  # type: ignore[no-any-return, no-untyped-call]
 
 
 def overlap(past: Tensor, past_self: Tensor, context: Tensor) -> Tensor:
-    """softmax(X_i:)·softmax(B_:j) over the context: Ẽ of Eq. 4 from E of the block before, B̃ of Eq. 5 from B.
+    """softmax(X_i:)·softmax(B_:j) over the context: Ẽ of
+    Eq. 4 from E of the block before, B̃ of Eq. 5 from B.
 
     ``past_self`` is softmax(B_:j) of the block before, which both equations share.
     """

@@ -1,7 +1,7 @@
 """``torch.compile`` for any lengths, told that they are multiples of something.
 
-Without that, the kernels it makes for unknown lengths move one number at a time, since no row is known to be aligned;
-with it, 16 bytes.
+Without that, the kernels it makes for unknown lengths move one number
+at a time, since no row is known to be aligned; with it, 16 bytes.
 """
 
 from collections.abc import Callable
@@ -13,28 +13,34 @@ from torch import Tensor
 from rmreader.kernels.beyond import any_lengths, promise
 
 OPTIONS = {"triton.autotune_pointwise": False}  # tuning takes long and gains nothing on a whole GPU
-UNITS = {"m": 16, "n": 8}  # words of passages and of questions; batches that are captured are padded to twice as many
+# words of passages and of questions; batches that are captured are padded to twice as many
+UNITS = {"m": 16, "n": 8}
 R = TypeVar("R")
 
 
 def compile_for_lengths(function: Callable[..., R], *axes: str, **how: Any) -> Callable[..., R]:
-    """``function`` of tensors, compiled once for all sizes; ``axes`` names those of each tensor, such as "bmd".
+    """``function`` of tensors, compiled once for all sizes;
+    ``axes`` names those of each tensor, such as "bmd".
 
-    Where every m and every n is a multiple of its unit, the compiler sees it as two axes: a number of units, and the
-    words of each. (Twice as many, since what has one unit alone would be compiled for itself.) ``how`` is for
-    ``torch.compile``.
+    Where every m and every n is a multiple of its unit, the compiler sees it as two
+    axes: a number of units, and the words of each. (Twice as many, since what has
+    one unit alone would be compiled for itself.) ``how`` is for ``torch.compile``.
     """
 
     def of_units(*tensors: Tensor) -> R:
-        return function(*[_join(tensor, names) for tensor, names in zip(tensors, axes, strict=False)])
+        return function(
+            *[_join(tensor, names) for tensor, names in zip(tensors, axes, strict=False)]
+        )
 
     how = {"dynamic": True, **(how or {"options": OPTIONS})}
-    in_units, as_they_are = torch.compile(of_units, **how), torch.compile(function, **how)
+    in_units = torch.compile(of_units, **how)
+    as_they_are = torch.compile(function, **how)
 
     def call(*tensors: Tensor) -> R:
         named = list(zip(tensors, axes, strict=False))
         sizes = [pair for tensor, names in named for pair in zip(names, tensor.shape, strict=True)]
-        # Sizes that are equal by chance must not be taken for equal always; all functions share the limit of one here.
+        # Sizes that are equal by chance must not be taken for
+        # equal always; all functions share the limit of one here.
         with any_lengths():
             if any(size % UNITS.get(name, 1) for name, size in sizes):
                 return as_they_are(*tensors)

@@ -1,5 +1,6 @@
-"""ELMo (Peters et al., 2018) from its published options and HDF5 weights: a character CNN with highway layers,
-then bidirectional LSTMs with projection, clipping and skip connections. Frozen: it is read, never trained."""
+"""ELMo (Peters et al., 2018) from its published options and HDF5 weights: a
+character CNN with highway layers, then bidirectional LSTMs with projection,
+clipping and skip connections. Frozen: it is read, never trained."""
 
 from __future__ import annotations
 
@@ -19,11 +20,17 @@ from rmreader.core.files.manifest import file_sha256
 from rmreader.core.files.reading import read_bytes, read_json
 
 # Character ids: the bytes 0-255, then these; all are shifted by one, so that 0 pads a missing word.
-SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260
-MARKERS = {"<S>": SENTENCE_BEGIN, "</S>": SENTENCE_END}  # written as words in the published vocabularies
+SENTENCE_BEGIN = 256
+SENTENCE_END = 257
+WORD_BEGIN = 258
+WORD_END = 259
+PAD = 260
+# written as words in the published vocabularies
+MARKERS = {"<S>": SENTENCE_BEGIN, "</S>": SENTENCE_END}
 CHUNK = 1 << 26  # most numbers in the input products of one stretch of steps (256 MB)
 
-# The state between sentences: for each layer, projection [2, B, p] and cell [2, B, H]; direction 1 is backward.
+# The state between sentences: for each layer, projection
+# [2, B, p] and cell [2, B, H]; direction 1 is backward.
 State = list[tuple[Tensor, Tensor]]
 
 
@@ -48,11 +55,20 @@ class ElmoOptions:
         """Read options.json, as published with the weights."""
         wrong = ValueError, TypeError, KeyError, OverflowError
         with (
-            user_error_on(f"{path}: no such file; ELMo needs its options.json beside the weights.", FileNotFoundError),
-            user_error_on(f"{path}: not the options of an ELMo model ({{why}}); fetch the published file.", *wrong),
+            user_error_on(
+                f"{path}: no such file; ELMo needs its options.json beside the weights.",
+                FileNotFoundError,
+            ),
+            user_error_on(
+                f"{path}: not the options of an ELMo model ({{why}}); fetch the published file.",
+                *wrong,
+            ),
         ):
-            tree = read_json(path, "not the options of an ELMo model: fetch the published file", limit=1 << 20)
-            cnn, lstm = tree["char_cnn"], tree["lstm"]
+            tree = read_json(
+                path, "not the options of an ELMo model: fetch the published file", limit=1 << 20
+            )
+            cnn = tree["char_cnn"]
+            lstm = tree["lstm"]
             options = ElmoOptions(
                 characters=int(cnn["embedding"]["dim"]),
                 filters=tuple((int(width), int(count)) for width, count in cnn["filters"]),
@@ -66,12 +82,24 @@ class ElmoOptions:
                 projection_clip=float(lstm["proj_clip"]),
                 skip=bool(lstm["use_skip_connections"]),
             )
-            sizes = [options.characters, options.max_characters - 2, options.cell, options.projection, options.layers]
+            sizes = [
+                options.characters,
+                options.max_characters - 2,
+                options.cell,
+                options.projection,
+                options.layers,
+            ]
             sizes += [number for pair in options.filters for number in pair] or [0]
             widths = [width for width, _ in options.filters]
             few = options.layers <= 100 and 0 <= options.highways <= 100 and len(widths) <= 100
             clipped = options.cell_clip > 0 and options.projection_clip > 0  # neither is NaN
-            if not (few and clipped and min(sizes) >= 1 and max(sizes) <= 1 << 16 and max(widths) <= sizes[1] + 2):
+            if not (
+                few
+                and clipped
+                and min(sizes) >= 1
+                and max(sizes) <= 1 << 16
+                and max(widths) <= sizes[1] + 2
+            ):
                 raise ValueError("a size is out of range")
             if options.activation not in ("relu", "tanh"):
                 raise ValueError(f"the activation is {quoted(options.activation)}")
@@ -79,35 +107,50 @@ class ElmoOptions:
 
 
 def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.int16]:
-    """[words, max_characters]: the UTF-8 bytes of each word between its two markers; longer words are cut."""
+    """[words, max_characters]: the UTF-8 bytes of each
+    word between its two markers; longer words are cut."""
     # 'surrogatepass': a lone surrogate is text too, and must not stop a reader
     ids = np.full((len(words), max_characters), PAD + 1, dtype=np.int16)
     for row, word in zip(ids, words, strict=True):
-        code = [MARKERS[word]] if word in MARKERS else list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
+        code = (
+            [MARKERS[word]]
+            if word in MARKERS
+            else list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
+        )
         row[: len(code) + 2] = np.array([WORD_BEGIN, *code, WORD_END]) + 1
     return ids
 
 
 class CharacterCnn(nn.Module):
-    """A word's vector from its characters: convolutions, max over positions, highways, projection."""
+    """A word's vector from its characters: convolutions,
+    max over positions, highways, projection."""
 
     def __init__(self, options: ElmoOptions) -> None:
         super().__init__()
         self.activation = torch.relu if options.activation == "relu" else torch.tanh
         width = sum(count for _, count in options.filters)
         self.embedding = nn.Embedding(PAD + 2, options.characters)
-        self.convolutions = nn.ModuleList(nn.Conv1d(options.characters, count, w) for w, count in options.filters)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(options.characters, count, w) for w, count in options.filters
+        )
         self.transforms = nn.ModuleList(nn.Linear(width, width) for _ in range(options.highways))
         self.carries = nn.ModuleList(nn.Linear(width, width) for _ in range(options.highways))
         self.projection = nn.Linear(width, options.projection)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """[W, c] -> [W, p], some words at a time: the widest published convolution is 44 x 1024 per word."""
+        """[W, c] -> [W, p], some words at a time: the widest
+        published convolution is 44 x 1024 per word."""
         return torch.cat([self._encode(part) for part in torch.split(characters, 1024)])
 
     def _encode(self, characters: Tensor) -> Tensor:
         letters = self.embedding(characters).transpose(1, 2)
-        x = torch.cat([self.activation(convolution(letters).amax(dim=2)) for convolution in self.convolutions], dim=1)
+        x = torch.cat(
+            [
+                self.activation(convolution(letters).amax(dim=2))
+                for convolution in self.convolutions
+            ],
+            dim=1,
+        )
         for transform, carry in zip(self.transforms, self.carries, strict=True):
             gate = torch.sigmoid(carry(x))
             x = gate * torch.relu(transform(x)) + (1 - gate) * x
@@ -118,14 +161,17 @@ class CharacterCnn(nn.Module):
 class ProjectedBiLSTM(nn.Module):
     """One layer, both directions side by side; direction 1 gets its sequences already reversed.
 
-    Its own loop and not ``nn.LSTM(proj_size=…)``, because ELMo clips the cell and the projection at every step.
-    Gates are stored in the order i, f, o, g, so that one sigmoid serves the first three.
+    Its own loop and not ``nn.LSTM(proj_size=…)``, because ELMo clips
+    the cell and the projection at every step. Gates are stored in
+    the order i, f, o, g, so that one sigmoid serves the first three.
     """
 
     def __init__(self, options: ElmoOptions) -> None:
         super().__init__()
-        p, cell = options.projection, options.cell
-        self.cell_clip, self.projection_clip = options.cell_clip, options.projection_clip
+        p = options.projection
+        cell = options.cell
+        self.cell_clip = options.cell_clip
+        self.projection_clip = options.projection_clip
         self.input = nn.Parameter(torch.empty(2, p, 4 * cell))
         self.recurrent = nn.Parameter(torch.empty(2, p, 4 * cell))
         self.bias = nn.Parameter(torch.empty(2, 1, 4 * cell))
@@ -134,7 +180,8 @@ class ProjectedBiLSTM(nn.Module):
     def forward(
         self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor] | None, keep_state: bool
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """x [2, T, B, p] -> the same shape, and the state after each sequence's true last step if asked for."""
+        """x [2, T, B, p] -> the same shape, and the state
+        after each sequence's true last step if asked for."""
         _, steps, size, p = x.shape
         cell = self.project.shape[1]
         h, c = state if state is not None else (x.new_zeros(2, size, p), x.new_zeros(2, size, cell))
@@ -142,7 +189,9 @@ class ProjectedBiLSTM(nn.Module):
         stretch = max(1, CHUNK // (2 * size * 4 * cell))
         for begin in range(0, steps, stretch):
             part = x[:, begin : begin + stretch]
-            fed = torch.baddbmm(self.bias, part.reshape(2, -1, p), self.input).view(2, part.shape[1], size, 4 * cell)
+            fed = torch.baddbmm(self.bias, part.reshape(2, -1, p), self.input).view(
+                2, part.shape[1], size, 4 * cell
+            )
             for t in range(part.shape[1]):
                 gates = torch.baddbmm(fed[:, t], h, self.recurrent)
                 i, f, o = torch.sigmoid(gates[..., : 3 * cell]).chunk(3, dim=-1)
@@ -153,8 +202,10 @@ class ProjectedBiLSTM(nn.Module):
                 outputs.append(new_h)
                 if keep_state:
                     going = (begin + t < lengths).view(1, size, 1)
-                    new_h, new_c = torch.where(going, new_h, h), torch.where(going, new_c, c)
-                h, c = new_h, new_c
+                    new_h = torch.where(going, new_h, h)
+                    new_c = torch.where(going, new_c, c)
+                h = new_h
+                c = new_c
         return torch.stack(outputs, dim=1), (h, c)
 
 
@@ -164,32 +215,45 @@ class Elmo(nn.Module):
     def __init__(self, options: ElmoOptions) -> None:
         super().__init__()
         self.options = options
-        self.layers, self.size = options.layers + 1, 2 * options.projection
+        self.layers = options.layers + 1
+        self.size = 2 * options.projection
         self.encoder = CharacterCnn(options)
         self.lstms = nn.ModuleList(ProjectedBiLSTM(options) for _ in range(options.layers))
         self.requires_grad_(False)
 
     @torch.no_grad()
     def forward(
-        self, characters: Tensor, words: Tensor, lengths: Tensor, state: State | None = None, keep_state: bool = False
+        self,
+        characters: Tensor,
+        words: Tensor,
+        lengths: Tensor,
+        state: State | None = None,
+        keep_state: bool = False,
     ) -> tuple[Tensor, State]:
-        """characters [W, c] of distinct words, words [B, T] rows of them, lengths [B] -> [B, T, layers, size].
+        """characters [W, c] of distinct words, words [B, T]
+        rows of them, lengths [B] -> [B, T, layers, size].
 
-        Every text is read between its two sentence markers. Stateless unless a state is passed (and kept): then the
-        LSTMs, both directions, start where they were after the text before.
+        Every text is read between its two sentence markers. Stateless unless a state is passed
+        (and kept): then the LSTMs, both directions, start where they were after the text before.
         """
         size, steps = words.shape
         markers = torch.from_numpy(character_ids(list(MARKERS), characters.shape[1])).to(characters)
         tokens = self.encoder(torch.cat([characters, markers]))
-        begin, end = len(characters), len(characters) + 1
-        marked = torch.cat([words.new_full((size, 1), begin), words, words.new_zeros(size, 1)], dim=1)
+        begin = len(characters)
+        end = len(characters) + 1
+        marked = torch.cat(
+            [words.new_full((size, 1), begin), words, words.new_zeros(size, 1)], dim=1
+        )
         marked.scatter_(1, lengths.view(-1, 1) + 1, end)
         # reversed within the true length: position t of direction 1 is t from the end
         places = torch.arange(steps + 2, device=words.device).expand(size, -1)
-        mirror = torch.where(places < lengths.view(-1, 1) + 2, lengths.view(-1, 1) + 1 - places, places)
+        mirror = torch.where(
+            places < lengths.view(-1, 1) + 2, lengths.view(-1, 1) + 1 - places, places
+        )
         x = tokens[torch.stack([marked, marked.gather(1, mirror)]).transpose(1, 2)]
         ahead = tokens[marked]
-        layers, states = [torch.cat([ahead, ahead], dim=-1)], []
+        layers = [torch.cat([ahead, ahead], dim=-1)]
+        states = []
         for k, lstm in enumerate(self.lstms):
             y, after = lstm(x, lengths + 2, state[k] if state is not None else None, keep_state)
             x = y + x if self.options.skip and k > 0 else y
@@ -203,10 +267,16 @@ class Elmo(nn.Module):
     def encode(
         self, texts: Sequence[Sequence[str]], state: State | None = None, keep_state: bool = False
     ) -> tuple[Tensor, State]:
-        """Texts given as words, at least one each -> [B, T, layers, size] (zeros where padded) and the state."""
-        rows = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text))}
+        """Texts given as words, at least one each ->
+        [B, T, layers, size] (zeros where padded) and the state."""
+        rows = {
+            word: row
+            for row, word in enumerate(dict.fromkeys(word for text in texts for word in text))
+        }
         table = character_ids(list(rows), self.options.max_characters)
-        return self.read(table, [np.array([rows[word] for word in text]) for text in texts], state, keep_state)
+        return self.read(
+            table, [np.array([rows[word] for word in text]) for text in texts], state, keep_state
+        )
 
     def read(
         self,
@@ -220,8 +290,11 @@ class Elmo(nn.Module):
         rows, flat = np.unique(np.concatenate(texts), return_inverse=True)
         words = np.zeros((len(texts), lengths.max()), np.int64)
         words[np.arange(words.shape[1]) < lengths[:, None]] = flat
-        device, arrays = self.encoder.embedding.weight.device, (table[rows].astype(np.int64), words, lengths)
-        layers, after = self(*(torch.from_numpy(array).to(device) for array in arrays), state, keep_state)
+        device = self.encoder.embedding.weight.device
+        arrays = (table[rows].astype(np.int64), words, lengths)
+        layers, after = self(
+            *(torch.from_numpy(array).to(device) for array in arrays), state, keep_state
+        )
         return layers, after
 
 
@@ -233,17 +306,23 @@ def load_elmo(folder: Path | str) -> Elmo:
 def elmo_files(folder: Path) -> tuple[Path, Path]:
     """The one ``*options.json`` and the one ``*weights.hdf5`` of a folder, as published."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; it should hold ELMo's options.json and HDF5 weights.")
+        raise UserError(
+            f"{folder}: no such folder; it should hold ELMo's options.json and HDF5 weights."
+        )
     found = [sorted(folder.glob(pattern)) for pattern in ("*options.json", "*weights.hdf5")]
     if any(len(paths) != 1 for paths in found):
         seen = ", ".join(path.name for paths in found for path in paths) or "neither"
-        raise UserError(f"{folder}: one *options.json and one *weights.hdf5 are needed (found: {seen}).")
+        raise UserError(
+            f"{folder}: one *options.json and one *weights.hdf5 are needed (found: {seen})."
+        )
     return found[0][0], found[1][0]
 
 
 def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
     """Build the encoder from its two published files."""
-    with user_error_on("ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.", ImportError):
+    with user_error_on(
+        "ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.", ImportError
+    ):
         import h5py
     options = ElmoOptions.read(options_path)
     _check_digest(weights_path)
@@ -258,25 +337,46 @@ def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
 
 
 def _check_digest(weights: Path) -> None:
-    """Hold the weights against the digest beside them, ``NAME.sha256``, which the download leaves or a person puts."""
+    """Hold the weights against the digest beside them,
+    ``NAME.sha256``, which the download leaves or a person puts."""
     beside = weights.with_name(f"{weights.name}.sha256")
-    if beside.is_file() and read_bytes(beside, 1 << 12).lower().split()[:1] != [file_sha256(weights).encode()]:
-        raise UserError(f"{weights}: its SHA-256 is not the one in {beside.name}; fetch the file again.")
+    if beside.is_file() and read_bytes(beside, 1 << 12).lower().split()[:1] != [
+        file_sha256(weights).encode()
+    ]:
+        raise UserError(
+            f"{weights}: its SHA-256 is not the one in {beside.name}; fetch the file again."
+        )
 
 
 def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
-    """One array of the file itself: nothing is followed to another file, nor unfolded from next to nothing."""
+    """One array of the file itself: nothing is followed
+    to another file, nor unfolded from next to nothing."""
     import h5py
 
     steps = name.split("/")
-    links = [file.get("/".join(steps[: k + 1]), getlink=True) for k in range(len(steps))] if name in file else []
+    links = (
+        [file.get("/".join(steps[: k + 1]), getlink=True) for k in range(len(steps))]
+        if name in file
+        else []
+    )
     if not links:
-        raise UserError(f"{path}: {name} is missing; these are not the weights of this options.json.")
+        raise UserError(
+            f"{path}: {name} is missing; these are not the weights of this options.json."
+        )
     array = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
-    if not isinstance(array, h5py.Dataset) or array.external or array.is_virtual or array.dtype.kind != "f":
-        raise UserError(f"{path}: {name} is not an array of numbers in this file; fetch the published file.")
+    if (
+        not isinstance(array, h5py.Dataset)
+        or array.external
+        or array.is_virtual
+        or array.dtype.kind != "f"
+    ):
+        raise UserError(
+            f"{path}: {name} is not an array of numbers in this file; fetch the published file."
+        )
     if array.nbytes > 200 * array.id.get_storage_size():
-        raise UserError(f"{path}: {name} claims more numbers than the file holds; fetch the published file.")
+        raise UserError(
+            f"{path}: {name} claims more numbers than the file holds; fetch the published file."
+        )
     return np.asarray(array, dtype=np.float32)
 
 
@@ -286,9 +386,13 @@ def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
     def array(name: str, *shape: int) -> Tensor:
         found = _array(file, name, path)
         if found.shape != shape:
-            raise UserError(f"{path}: {name} has shape {found.shape}, options.json asks for {shape}.")
+            raise UserError(
+                f"{path}: {name} has shape {found.shape}, options.json asks for {shape}."
+            )
         if not np.isfinite(found).all():
-            raise UserError(f"{path}: {name} has numbers that are infinite or none; fetch the published file.")
+            raise UserError(
+                f"{path}: {name} has numbers that are infinite or none; fetch the published file."
+            )
         return torch.from_numpy(found)
 
     state: dict[str, Tensor] = {}
@@ -303,9 +407,12 @@ def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
     width = sum(count for _, count in options.filters)
     for k in range(options.highways):
         for ours, theirs in (("transforms", "transform"), ("carries", "carry")):
-            state[f"encoder.{ours}.{k}.weight"] = array(f"CNN_high_{k}/W_{theirs}", width, width).T.contiguous()
+            state[f"encoder.{ours}.{k}.weight"] = array(
+                f"CNN_high_{k}/W_{theirs}", width, width
+            ).T.contiguous()
             state[f"encoder.{ours}.{k}.bias"] = array(f"CNN_high_{k}/b_{theirs}", width)
-    p, cell = options.projection, options.cell
+    p = options.projection
+    cell = options.cell
     state["encoder.projection.weight"] = array("CNN_proj/W_proj", width, p).T.contiguous()
     state["encoder.projection.bias"] = array("CNN_proj/b_proj", p)
     for k in range(options.layers):
@@ -313,9 +420,14 @@ def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
         weight = torch.stack([_gates(array(f"{name}/W_0", 2 * p, 4 * cell)) for name in cells])
         bias = torch.stack([_gates(array(f"{name}/B", 4 * cell)) for name in cells])
         bias[:, cell : 2 * cell] += 1  # TensorFlow adds the forget bias when it runs
-        state[f"lstms.{k}.input"], state[f"lstms.{k}.recurrent"] = weight[:, :p].clone(), weight[:, p:].clone()
+        state[f"lstms.{k}.input"], state[f"lstms.{k}.recurrent"] = (
+            weight[:, :p].clone(),
+            weight[:, p:].clone(),
+        )
         state[f"lstms.{k}.bias"] = bias.unsqueeze(1)
-        state[f"lstms.{k}.project"] = torch.stack([array(f"{name}/W_P_0", cell, p) for name in cells])
+        state[f"lstms.{k}.project"] = torch.stack(
+            [array(f"{name}/W_P_0", cell, p) for name in cells]
+        )
     return state
 
 

@@ -10,9 +10,12 @@ from rmreader.model.masking import VariationalDropout
 
 
 class BiLSTM(nn.Module):
-    """One layer, both directions (0 forward, 1 backward), gates in the order i, f, g, o; dropout on its input."""
+    """One layer, both directions (0 forward, 1 backward),
+    gates in the order i, f, g, o; dropout on its input."""
 
-    def __init__(self, size: int, hidden: int, kernel: Kernel = "auto", dropout: float = 0.0) -> None:
+    def __init__(
+        self, size: int, hidden: int, kernel: Kernel = "auto", dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.kernel: Kernel = kernel
         self.drop = VariationalDropout(dropout)
@@ -30,8 +33,9 @@ class BiLSTM(nn.Module):
     def forward(
         self, x: Tensor | Sequence[Tensor], lengths: Tensor, owners: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """x [B, T, D] (or parts of it side by side), lengths [B] -> every state [B, T, 2H] (0 at padding) and the two
-        final ones [B, 2H]; those alone where x is rows [N, D] of sequences without padding, each with its owner."""
+        """x [B, T, D] (or parts of it side by side), lengths [B] -> every state
+        [B, T, 2H] (0 at padding) and the two final ones [B, 2H]; those alone where
+        x is rows [N, D] of sequences without padding, each with its owner."""
         first = x if isinstance(x, Tensor) else x[0]
         precision: Precision = "bf16" if torch.is_autocast_enabled(first.device.type) else "fp32"
         weights = self.weight_ih, self.weight_hh, self.bias

@@ -1,4 +1,5 @@
-"""Masks: softmaxes that cannot see padding, and dropout of the same features at every step of a sequence."""
+"""Masks: softmaxes that cannot see padding, and dropout
+of the same features at every step of a sequence."""
 
 from typing import Any
 
@@ -15,8 +16,11 @@ def true_steps(lengths: Tensor, steps: int) -> Tensor:
     return torch.arange(steps, device=lengths.device) < lengths[:, None]
 
 
-def masked_softmax(logits: Tensor, mask: Tensor, dim: int, kind: torch.dtype | None = None) -> Tensor:
-    """Softmax along ``dim`` over the positions where ``mask`` is true; exactly 0 at the others. Rounded to ``kind``."""
+def masked_softmax(
+    logits: Tensor, mask: Tensor, dim: int, kind: torch.dtype | None = None
+) -> Tensor:
+    """Softmax along ``dim`` over the positions where ``mask``
+    is true; exactly 0 at the others. Rounded to ``kind``."""
     return _Softmax.apply(logits.masked_fill(~mask, MASKED), dim, kind or logits.dtype)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -35,12 +39,14 @@ class _Softmax(torch.autograd.Function):
         else:  # along the last dimension it is six times as fast on a GPU
             weights = torch.softmax(logits.transpose(dim, -1), -1).transpose(dim, -1).to(kind)
         ctx.save_for_backward(weights)
-        ctx.dim, ctx.kind = dim, logits.dtype
+        ctx.dim = dim
+        ctx.kind = logits.dtype
         return weights
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        weights, gradient = ctx.saved_tensors[0].to(ctx.kind), gradient.to(ctx.kind)
+        weights = ctx.saved_tensors[0].to(ctx.kind)
+        gradient = gradient.to(ctx.kind)
         return weights * (gradient - (weights * gradient).sum(ctx.dim, keepdim=True)), None, None
 
 
@@ -57,8 +63,10 @@ class VariationalDropout(nn.Module):
         return x if mask is None else x * mask
 
     def mask(self, like: Tensor, batch: int, size: int) -> Tensor | None:
-        """[batch, 1, size] of zeros and 1 / (1 - rate), of one type with ``like``; None outside training."""
+        """[batch, 1, size] of zeros and 1 / (1 - rate), of
+        one type with ``like``; None outside training."""
         if not self.training or self.rate == 0:
             return None
-        rows = F.dropout(like.new_ones(batch, 1, -(-size // 8) * 8), self.rate)  # rows of such a width are read faster
+        # rows of such a width are read faster
+        rows = F.dropout(like.new_ones(batch, 1, -(-size // 8) * 8), self.rate)
         return rows[:, :, :size]

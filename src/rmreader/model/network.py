@@ -20,8 +20,10 @@ class Pointers:
 
     log_p1: Tensor  # [B, m]
     log_p2: Tensor  # [B, m]
-    no_answer: Tensor | None  # [B]: log-odds that the passage holds no answer, where the network has them
-    start: Tensor  # [B, m]: logits, by which several passages are compared; of any number at padding
+    # [B]: log-odds that the passage holds no answer, where the network has them
+    no_answer: Tensor | None
+    # [B, m]: logits, by which several passages are compared; of any number at padding
+    start: Tensor
     end: Tensor  # [B, m]
     none: Tensor | None  # [B]: logit of no answer, on the scale of a start's plus an end's
     rounds: list[Round] = field(default_factory=list)  # E and B of every block, where asked for
@@ -30,12 +32,17 @@ class Pointers:
 class Network(nn.Module):
     """The whole network, from a batch of words to the pointers.
 
-    ``contextual`` is a tuned encoder: called with the batch it gives the layers of the question's and of the
-    context's words, [B, n, layers, size] and [B, m, layers, size]. A frozen one's come in the batch.
+    ``contextual`` is a tuned encoder: called with the batch it gives the
+    layers of the question's and of the context's words, [B, n, layers, size]
+    and [B, m, layers, size]. A frozen one's come in the batch.
     """
 
     def __init__(
-        self, config: NetworkConfig, inputs: Inputs, sizes: Sizes, contextual: nn.Module | None = None
+        self,
+        config: NetworkConfig,
+        inputs: Inputs,
+        sizes: Sizes,
+        contextual: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.contextual = contextual
@@ -44,7 +51,8 @@ class Network(nn.Module):
         self.pointer = Pointer(config)
 
     def forward(self, batch: Batch[Tensor], keep_attention: bool = False) -> Pointers:
-        """Point at the answers of a batch; ``keep_attention`` returns E and B of every round beside them."""
+        """Point at the answers of a batch; ``keep_attention``
+        returns E and B of every round beside them."""
         question = true_steps(batch.question_lengths, batch.question.shape[1])
         context = true_steps(batch.context_lengths, batch.context.shape[1])
         contextual = None if self.contextual is None else self.contextual(batch)

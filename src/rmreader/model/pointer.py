@@ -1,4 +1,5 @@
-"""The answer pointer, Eq. 15-16: where the answer starts, and where it ends given what is at the start.
+"""The answer pointer, Eq. 15-16: where the answer
+starts, and where it ends given what is at the start.
 
 Beside it, where the recipe asks for it, a logit for "there is no answer here".
 """
@@ -28,7 +29,8 @@ class Scorer(nn.Module):
 
 
 def weighted_sum(x: Tensor, w: Tensor) -> Tensor:
-    """xᵀw for x [B, T, D] and w [D, 1] -> [B, T], in the type of w even where matrix products are less precise."""
+    """xᵀw for x [B, T, D] and w [D, 1] -> [B, T], in the
+    type of w even where matrix products are less precise."""
     return (x * w[:, 0]).sum(dim=-1)
 
 
@@ -49,9 +51,11 @@ def expectation(R: Tensor, p: Tensor) -> Tensor:
 
 
 class NoAnswer(nn.Module):
-    """z = wᵀ tanh(W[l₁; l₂; s] + b) + c: how much speaks for there being no answer, on the scale of the spans' logits.
+    """z = wᵀ tanh(W[l₁; l₂; s] + b) + c: how much speaks for
+    there being no answer, on the scale of the spans' logits.
 
-    Not in the paper: Clark & Gardner (2018) and Hu et al. (2019) put z into one softmax with the logits of all spans.
+    Not in the paper: Clark & Gardner (2018) and Hu et al.
+    (2019) put z into one softmax with the logits of all spans.
     """
 
     def __init__(self, size: int) -> None:
@@ -70,7 +74,8 @@ class NoAnswer(nn.Module):
 
 
 class Pointer(nn.Module):
-    """The start and end distributions, and where it is asked for the chance that there is no answer."""
+    """The start and end distributions, and where it is
+    asked for the chance that there is no answer."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -90,9 +95,11 @@ class Pointer(nn.Module):
     def forward(
         self, R: Tensor, V: Tensor, context: Tensor, question: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
-        """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and log p₂ [B, m], log-odds of no answer [B]; and
-        the logits that they come from: of start and end [B, m] and of no answer [B]."""
-        R, V = self.drop(R), self.drop(V)
+        """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and
+        log p₂ [B, m], log-odds of no answer [B]; and the logits that
+        they come from: of start and end [B, m] and of no answer [B]."""
+        R = self.drop(R)
+        V = self.drop(V)
         s = summary(V, self.w, question)
         start = self.start(R, s)
         log_p1 = masked_log_softmax(start, context, dim=1)  # Eq. 15

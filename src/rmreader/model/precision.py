@@ -1,21 +1,25 @@
-"""Mixed precision where autocast would do too much: logits are products of bfloat16 but are never rounded to it."""
+"""Mixed precision where autocast would do too much: logits
+are products of bfloat16 but are never rounded to it."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_WIDE = hasattr(torch.ops.aten.bmm, "dtype")  # from torch 2.8 on, a product of bfloat16 can be had in float32
+# from torch 2.8 on, a product of bfloat16 can be had in float32
+_WIDE = hasattr(torch.ops.aten.bmm, "dtype")
 
 
 def product_type(like: Tensor) -> torch.dtype:
-    """The type that factors of matrix products have: autocast's where that is on, else that of ``like``."""
+    """The type that factors of matrix products have:
+    autocast's where that is on, else that of ``like``."""
     kind = like.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else like.dtype
 
 
 def wide_matmul(a: Tensor, b: Tensor, turned: bool = False) -> Tensor:
-    """a [B, s, D] @ b [B, D, t] for logits: under autocast in float32, where its own product would be bfloat16.
+    """a [B, s, D] @ b [B, D, t] for logits: under autocast
+    in float32, where its own product would be bfloat16.
 
     If ``turned``, b is [B, t, D]: its gradient then lies in memory as b does.
     """
@@ -32,7 +36,11 @@ class _WideProduct(torch.autograd.Function):
         ctx.save_for_backward(a, b)
         ctx.turned = turned
         b = b.mT if turned else b
-        return torch.bmm(a, b, out_dtype=torch.float32) if _WIDE and a.is_cuda else a.float() @ b.float()
+        return (
+            torch.bmm(a, b, out_dtype=torch.float32)
+            if _WIDE and a.is_cuda
+            else a.float() @ b.float()
+        )
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:

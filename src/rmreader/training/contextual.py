@@ -216,11 +216,10 @@ class Attachment:
         assert encoder is not None
         if self.words is None:
             self.words = encoder.table(self.encoded.vocabulary)
-        tokens, bounds = (
-            self.encoded.arrays[f"{part}_tokens"],
-            self.encoded.arrays[f"{part}_bounds"],
-        )
-        first, after = bounds[texts], bounds[texts + 1]
+        tokens = self.encoded.arrays[f"{part}_tokens"]
+        bounds = self.encoded.arrays[f"{part}_bounds"]
+        first = bounds[texts]
+        after = bounds[texts + 1]
         whole = [np.asarray(tokens[begin:end]) for begin, end in zip(first, after, strict=True)]
         vectors = encoder.encode(self.words, whole).half().cpu().numpy()
         vectors = np.concatenate([np.zeros_like(vectors[:1]), vectors])  # row 0 is padding's

@@ -123,7 +123,8 @@ def sample_plain(log_p1: Tensor, log_p2: Tensor, noise: Tensor) -> Span:
 
     First i from p1(i)·Σ_{j≥i} p2(j), then j from p2 on i..m: together exactly p(A).
     """
-    log_p1, log_p2 = log_p1.detach(), log_p2.detach()
+    log_p1 = log_p1.detach()
+    log_p2 = log_p2.detach()
     start = (log_p1 + answer_tails(log_p2) + noise[:, 0]).argmax(1)
     after = torch.arange(log_p2.shape[1], device=log_p2.device) >= start[:, None]
     end = torch.where(after, log_p2 + noise[:, 1], -torch.inf).argmax(1)

@@ -111,7 +111,8 @@ def load_network(
 ) -> tuple[Network, Lexicon, Recipe]:
     """The network of a reader folder, ready to read."""
     folder = reader if isinstance(reader, Folder) else open_folder(reader)
-    weights, inputs = read_weights(folder), folder.recipe.inputs
+    weights = read_weights(folder)
+    inputs = folder.recipe.inputs
     tuned = inputs.contextual and inputs.contextual_mode == "tuned"
     contextual = tuned_encoder(inputs, folder.path / ENCODER)[0] if tuned else None
     network = make_network(folder.recipe, folder.lexicon, folder.contextual, contextual)
