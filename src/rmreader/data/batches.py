@@ -53,22 +53,26 @@ class Buckets:
         full, rest = divmod(len(self.lengths), self.batch_size)
         if self.drop_last:
             units, *_ = fill_rooms(units, sizes, [full * self.batch_size])
+
         noisy = lengths[units] * generator.uniform(1 - self.noise, 1 + self.noise, len(units))
         units = units[np.argsort(noisy, kind="stable")]
         rooms = np.full(full, self.batch_size)
         # the short batch is of any length, not always of the longest
         if rest and not self.drop_last:
             rooms = np.insert(rooms, generator.integers(full + 1), rest)
+
         *batches, left = fill_rooms(units, sizes, rooms)
         while len(left) and not self.drop_last:  # groups that fitted nowhere
             batch, left = fill_rooms(left, sizes, [self.batch_size])
             batches.append(batch)
+
         if members is not None:
             batches = [
                 np.concatenate([members[unit] for unit in batch.tolist()])
                 for batch in batches
                 if len(batch)
             ]
+
         return [batches[place] for place in generator.permutation(len(batches))]
 
     @cached_property
@@ -78,6 +82,7 @@ class Buckets:
         lengths = np.asarray(self.lengths)
         if self.groups is None:
             return None, None, lengths
+
         sizes = np.bincount(self.groups)
         members = np.split(np.argsort(self.groups, kind="stable"), np.cumsum(sizes)[:-1])
         return members, sizes, np.array([lengths[questions].max() for questions in members])
@@ -91,9 +96,11 @@ def fill_rooms(units: Ints, sizes: Ints | None, rooms: Sequence[int] | Ints) -> 
     """
     if sizes is None:
         return np.split(units, np.cumsum(rooms))
+
     waiting: dict[int, deque[int]] = {}  # places in ``units``, by size
     for place, size in enumerate(sizes[units].tolist()):
         waiting.setdefault(size, deque()).append(place)
+
     filled = []
     for room in map(int, rooms):
         taken: list[int] = []
@@ -103,7 +110,9 @@ def fill_rooms(units: Ints, sizes: Ints | None, rooms: Sequence[int] | Ints) -> 
             _, size = min(fitting)
             taken.append(waiting[size].popleft())
             room -= size
+
         filled.append(units[taken])
+
     return [*filled, units[sorted(place for places in waiting.values() for place in places)]]
 
 
@@ -117,6 +126,7 @@ def crop(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tupl
     lengths = encoded.context_lengths[index].astype(np.int64)
     if max_context is None:
         return np.zeros_like(lengths), lengths
+
     sizes = np.minimum(lengths, max_context)
     start = encoded.start[index]
     end = encoded.end[index]
@@ -128,6 +138,7 @@ def crop(encoded: Encoded, index: NDArray[Any], max_context: int | None) -> tupl
     # 24 mixed bits
     draw = (encoded.rows[index].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
     begin = earliest + ((latest - earliest + 1) * draw.astype(np.int64) >> 24)
+
     return np.minimum(begin, lengths - sizes), sizes
 
 
@@ -152,6 +163,7 @@ def assemble_rows(
         raise ValueError(
             "a batch needs at least one question, and every question and passage a token"
         )
+
     n = round_up(int(question_lengths.max()), pad.question)
     m = round_up(int(context_lengths.max()), pad.context)
     asked, read = token_rows(encoded, index, begin, context_lengths, n, m)
@@ -183,14 +195,19 @@ def assemble_rows(
 
 
 def _targets(
-    encoded: Encoded, index: NDArray[Any], begin: Ints, lengths: Ints
+    encoded: Encoded,
+    index: NDArray[Any],
+    begin: Ints,
+    lengths: Ints,
 ) -> Target[Any] | None:
     """The answers in tokens of the passages as they are cut, where the data has any."""
     if not encoded.answered:
         return None
+
     start = encoded.start[index]
     end = encoded.end[index]
     last = np.minimum(end - begin, lengths - 1)  # an answer longer than the window ends with it
+
     return Target(np.where(start < 0, -1, start - begin), np.where(end < 0, -1, last))
 
 
@@ -211,6 +228,7 @@ def token_rows(
     first = encoded.arrays["question_bounds"][encoded.rows[index]]
     question = _runs(first, encoded.question_lengths[index], n)
     first = encoded.arrays["context_bounds"][encoded.paragraph[index]] + begin
+
     return question, _runs(first, lengths, m)
 
 
@@ -235,7 +253,9 @@ def list_letters(lengths: NDArray[Any]) -> Ints:
     room = 8 * len(lengths)
     while room < total:
         room *= 2
+
     letters = np.zeros((2, room), np.int64)
     letters[0, :total] = np.repeat(np.arange(len(lengths)), lengths)
     letters[1, :total] = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
     return letters

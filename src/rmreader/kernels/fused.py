@@ -53,6 +53,7 @@ def fused_bilstm(
         how = mask, precision == "bf16", variant
         weights = weight_ih, weight_hh, bias
         output, final = _FusedBiLSTM.apply(lengths, owners, *weights, *how, *parts)  # type: ignore[no-untyped-call]
+
     return output, final
 
 
@@ -89,6 +90,7 @@ def _reversed(weight: Tensor) -> Tensor:
         .clone(memory_format=torch.contiguous_format)
     )
     weight[:, 1:].neg_()
+
     return weight
 
 
@@ -119,7 +121,11 @@ def _launch(
 
 
 def _move(
-    source: Tensor, mask: Tensor | None, target: Tensor, steps: int, owners: Tensor | None
+    source: Tensor,
+    mask: Tensor | None,
+    target: Tensor,
+    steps: int,
+    owners: Tensor | None,
 ) -> None:
     """Rows of steps times their mask from one width to
     another: a wider target gets a 1 after them, then zeros."""
@@ -160,8 +166,15 @@ def _gate_inputs(rows: Tensor, weights: Tensor) -> Tensor:
     grid = triton.cdiv(len(weights), tile["COLUMNS"]), triton.cdiv(len(rows), tile["ROWS"])
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         triton_lstm.gate_inputs[grid](
-            rows, weights, inputs, *inputs.shape, **sizes, **tile, num_warps=4
+            rows,
+            weights,
+            inputs,
+            *inputs.shape,
+            **sizes,
+            **tile,
+            num_warps=4,
         )
+
     return inputs
 
 
@@ -214,8 +227,13 @@ class _FusedBiLSTM(torch.autograd.Function):
         for part, (first, last) in zip(flat, _columns(parts), strict=True):
             drop = None if mask is None else mask[:, first:last]
             _move(
-                part, drop, rows[:, first:] if last == size else rows[:, first:last], steps, owners
+                part,
+                drop,
+                rows[:, first:] if last == size else rows[:, first:last],
+                steps,
+                owners,
             )
+
         w_rows = _interleaved(w_ih, begin, operand)
         # Gates lie within ±1, cells within ±T, and inputs beyond
         # ±20 are as good as infinite: here fp16 has eight times
@@ -235,12 +253,15 @@ class _FusedBiLSTM(torch.autograd.Function):
             ctx.variant = variant
             ctx.columns = _columns(parts)
             ctx.parts = [(part.shape, part.dtype) for part in parts]
+
         return output, final
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, d_output: Tensor | None, d_final: Tensor | None
+        ctx: Any,
+        d_output: Tensor | None,
+        d_final: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
         rows, w_rows, w_hh, lengths, starts, owners, gates, cells, mask = ctx.saved_tensors
         hidden = w_hh.shape[-1]
@@ -278,7 +299,9 @@ class _FusedBiLSTM(torch.autograd.Function):
                 )
                 wide = torch.float32 in [ctx.parts[place][1] for place in asked]
                 d_rows = _product(
-                    d_inputs, w_rows[:, left:right], torch.float32 if wide else rows.dtype
+                    d_inputs,
+                    w_rows[:, left:right],
+                    torch.float32 if wide else rows.dtype,
                 )
                 for place in asked:
                     (first, last), (shape, dtype) = ctx.columns[place], ctx.parts[place]
@@ -292,6 +315,7 @@ class _FusedBiLSTM(torch.autograd.Function):
                         owners,
                     )
                     d_parts[place] = d_part
+
             if any(ctx.needs_input_grad[2:5]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin = _up(size + 1, 8)
@@ -301,6 +325,7 @@ class _FusedBiLSTM(torch.autograd.Function):
                 d_hh = _deinterleaved(
                     torch.stack([d_w[d, :, begin + d * stride :][:, :hidden] for d in (0, 1)])
                 )
+
         return None, None, d_ih, d_hh, d_bias, None, None, None, *d_parts
 
 

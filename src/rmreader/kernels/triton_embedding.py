@@ -38,6 +38,8 @@ def embedding_backward(
             sums = tl.dot(same.to(tl.bfloat16), g, sums)
         else:
             sums = tl.dot(same.to(tl.float32), g.to(tl.float32), sums, input_precision="tf32x3")
+
         rare = inside & (row[:, None] >= COMMON)
         tl.atomic_add(total + row[:, None] * D + column, g.to(tl.float32), mask=rare)
+
     tl.atomic_add(total + common * D + column, sums, mask=(used[:, None] > 0) & (column < D))

@@ -31,7 +31,12 @@ INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")  # on the 
 def _tanh(x, FAST: tl.constexpr):
     if FAST:
         return tl.inline_asm_elementwise(
-            "tanh.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+            "tanh.approx.f32 $0, $1;",
+            "=f,f",
+            [x],
+            dtype=tl.float32,
+            is_pure=True,
+            pack=1,
         )
     else:
         y = x * x  # near 0 the exponential form loses its digits in 1 - 1
@@ -98,7 +103,14 @@ def _weights(w, gate: tl.constexpr, H: tl.constexpr, HP: tl.constexpr):
 
 @triton.jit
 def _times(
-    kept, v, start, w, gate: tl.constexpr, H: tl.constexpr, HP: tl.constexpr, LOW: tl.constexpr
+    kept,
+    v,
+    start,
+    w,
+    gate: tl.constexpr,
+    H: tl.constexpr,
+    HP: tl.constexpr,
+    LOW: tl.constexpr,
 ):
     """start + weights · v. In fp32 mode they are too large
     to keep: read again, from the cache, at every step."""
@@ -128,6 +140,7 @@ def _places(lengths, B, HP: tl.constexpr):
     length = tl.load(lengths + row, mask=row < B, other=0).to(tl.int32)
     rows = tl.program_id(0) * 8 + tl.arange(0, 8)
     longest = tl.max(tl.load(lengths + rows, mask=rows < B, other=0).to(tl.int32), 0)
+
     return row, unit, length, longest
 
 
@@ -175,7 +188,9 @@ def move_rows(
         owner = row // T
         if DENSE:
             owner = tl.load(owners + row, mask=row < N, other=0).to(tl.int64)
+
         value *= tl.load(mask + owner * M + column, mask=inside, other=0.0).to(tl.float32)
+
     value = tl.where(column == D, 1.0, value)
     tl.store(
         target + row * R + column,
@@ -213,6 +228,7 @@ def gate_inputs(
             if INTERPRETED
             else tl.dot(a, b, total)
         )
+
     total = tl.minimum(tl.maximum(total, -65504.0), 65504.0)
     place = row[:, None].to(tl.int64) * G + column[None, :]
     tl.store(inputs + place, total.to(tl.float16), mask=(row[:, None] < N) & (column[None, :] < G))
@@ -291,14 +307,17 @@ def bilstm_forward(
         if not DENSE:
             seen = tl.where(live, h, 0.0)
             tl.store(output + t * (2 * H), _round(seen, output.dtype.element_ty), mask=exists)
+
         if SAVE:
             saved = _round(_interleave(i, f, g, o), gates.dtype.element_ty)
             tl.store(gates + t * (8 * H), saved, mask=live[:, :, :, :, :, None])
             tl.store(cells + t * (2 * H), _round(c, cells.dtype.element_ty), mask=live)
             tl.store(h_before + t * R, _round(h, h_before.dtype.element_ty), mask=coming)
+
         x = x_ahead
         t = ahead
         done += 1
+
     tl.store(final + row * (2 * H) + d * H + unit, h, mask=exists)
     if not DENSE:
         nothing = _round(tl.zeros((4, 8, P, 2, 2), tl.float32), output.dtype.element_ty)
@@ -366,9 +385,11 @@ def bilstm_backward(
     dc = tl.zeros((4, 8, P, 2, 2), tl.float32)
     if FINAL:  # a shorter sequence keeps it until its own last step comes
         dh = tl.load(d_final + row * (2 * H) + d * H + unit, mask=exists, other=0.0)
+
     dy = tl.zeros((4, 8, P, 2, 2), tl.float32)
     if OUTPUT:
         dy = tl.load(d_output + t * (2 * H), mask=live, other=0.0)
+
     done = 0
     while done < longest:
         ahead = t + step
@@ -378,6 +399,7 @@ def bilstm_backward(
         dy_ahead = dy
         if OUTPUT:
             dy_ahead = tl.load(d_output + ahead * (2 * H), mask=coming, other=0.0)
+
         c_after = tl.load(cells + after * (2 * H), mask=real & _within(after, length), other=0.0)
         # Where a sequence is not live its gates read 0, and so do all its gradients.
         i, f, g, o = _separate(y.to(tl.float32))
@@ -401,7 +423,9 @@ def bilstm_backward(
         tile -= _times(wo, _tile(do, HP), zero, w, 3, H, HP, LOW)
         ours = live if DENSE else exists
         tl.store(
-            d_inputs + t * (8 * H), _interleave(di, df, dg, do), mask=ours[:, :, :, :, :, None]
+            d_inputs + t * (8 * H),
+            _interleave(di, df, dg, do),
+            mask=ours[:, :, :, :, :, None],
         )
         dh = tl.where(live, _state(tile, HP), dh)
         y = y_ahead
@@ -410,6 +434,7 @@ def bilstm_backward(
         c_before = c_after
         t = ahead
         done += 1
+
     if DENSE:  # what is behind the last sequence, a part of it for each program
         total = (tl.load(starts + B - 1) + tl.load(lengths + B - 1)).to(tl.int64)
         column = tl.arange(0, 4 * HP)

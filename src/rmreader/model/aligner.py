@@ -42,16 +42,22 @@ class AligningBlock(nn.Module):
         last = index == config.blocks - 1
         if config.align not in ("both", "interactive", "self"):
             raise UserError(f"network.align={config.align}: the network cannot align so.")
+
         self.diagonal = config.diagonal
         self.aligned = config.align
         if self.aligned != "self":
             self.similarity_E = Similarity(size, config.attention)
             self.fusion_H = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
+
         if self.aligned != "interactive":
             self.similarity_B = Similarity(size, config.attention)
             self.fusion_Z = Fusion(size, config.fusion, config.fusion_mul, config.fusion_sub)
+
         self.evidence = BiLSTM(
-            (index + 1) * size if last else size, config.hidden, config.lstm, config.dropout
+            (index + 1) * size if last else size,
+            config.hidden,
+            config.lstm,
+            config.dropout,
         )
         self.drop = VariationalDropout(config.dropout)
         self.reattention = config.reattention and index > 0
@@ -71,9 +77,14 @@ class AligningBlock(nn.Module):
         """U [B, m, 2d], V [B, n, 2d], true words of each (bool),
         the round before, Zs to read again -> R, Z, (E, B)."""
         Z, E, B, A = self.align(
-            U, V, context, question, *((past.E, past.whole_B, past.A) if past is not None else ())
+            U,
+            V,
+            context,
+            question,
+            *((past.E, past.whole_B, past.A) if past is not None else ()),
         )
         R, _ = self.evidence([*earlier, Z], context.sum(dim=1))
+
         return R, Z, Round(E, B, A, self.diagonal)
 
     def align(
@@ -96,17 +107,20 @@ class AligningBlock(nn.Module):
             E = self.similarity_E(v, u)  # Eq. 1
             if self.reattention and past_E is not None and past_A is not None:
                 E = E + self.gamma_E * overlap(past_E, past_A, context)  # Eq. 4
+
             attended = attend(column_attention(E, question), v)  # ṽ_j = V·softmax(E_:j)
             H = self.fusion_H(U, attended)
 
         if self.aligned == "interactive":
             nothing = U.new_zeros(len(U), U.shape[1], U.shape[1])
             return H, E, nothing, nothing
+
         h = self.drop(H)
         B: Tensor = self.similarity_B(h, h)
         if self.reattention and past_B is not None and past_A is not None:
             # Eq. 5
             B = B + self.gamma_B * overlap(without_diagonal(past_B, self.diagonal), past_A, context)
+
         # the indicator of Eq. 2 and 5
         A = column_attention(without_diagonal(B, self.diagonal), context)
         Z: Tensor = self.fusion_Z(H, attend(A, h))  # h̃_j = H·softmax(B_:j)
@@ -128,7 +142,11 @@ class Aligner(nn.Module):
             block.align = compile_for_lengths(align, "bmd", "bnd", "bm", "bn", "bnm", "bmm", "bmm")  # type: ignore[assignment]
 
     def forward(
-        self, U: Tensor, V: Tensor, context: Tensor, question: Tensor
+        self,
+        U: Tensor,
+        V: Tensor,
+        context: Tensor,
+        question: Tensor,
     ) -> tuple[Tensor, list[Round]]:
         """U [B, m, 2d], V [B, n, 2d], true words of each ->
         R of the last block [B, m, 2d] and every round."""
@@ -140,4 +158,5 @@ class Aligner(nn.Module):
             R, Z, made = block(R, V, context, question, rounds[-1] if rounds else None, earlier)
             rounds.append(made)
             Zs.append(Z)
+
         return R, rounds

@@ -65,7 +65,9 @@ class ElmoOptions:
             ),
         ):
             tree = read_json(
-                path, "not the options of an ELMo model: fetch the published file", limit=1 << 20
+                path,
+                "not the options of an ELMo model: fetch the published file",
+                limit=1 << 20,
             )
             cnn = tree["char_cnn"]
             lstm = tree["lstm"]
@@ -101,8 +103,10 @@ class ElmoOptions:
                 and max(widths) <= sizes[1] + 2
             ):
                 raise ValueError("a size is out of range")
+
             if options.activation not in ("relu", "tanh"):
                 raise ValueError(f"the activation is {quoted(options.activation)}")
+
         return options
 
 
@@ -118,6 +122,7 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.
             else list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
         )
         row[: len(code) + 2] = np.array([WORD_BEGIN, *code, WORD_END]) + 1
+
     return ids
 
 
@@ -154,6 +159,7 @@ class CharacterCnn(nn.Module):
         for transform, carry in zip(self.transforms, self.carries, strict=True):
             gate = torch.sigmoid(carry(x))
             x = gate * torch.relu(transform(x)) + (1 - gate) * x
+
         projected: Tensor = self.projection(x)
         return projected
 
@@ -178,7 +184,11 @@ class ProjectedBiLSTM(nn.Module):
         self.project = nn.Parameter(torch.empty(2, cell, p))
 
     def forward(
-        self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor] | None, keep_state: bool
+        self,
+        x: Tensor,
+        lengths: Tensor,
+        state: tuple[Tensor, Tensor] | None,
+        keep_state: bool,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """x [2, T, B, p] -> the same shape, and the state
         after each sequence's true last step if asked for."""
@@ -190,7 +200,10 @@ class ProjectedBiLSTM(nn.Module):
         for begin in range(0, steps, stretch):
             part = x[:, begin : begin + stretch]
             fed = torch.baddbmm(self.bias, part.reshape(2, -1, p), self.input).view(
-                2, part.shape[1], size, 4 * cell
+                2,
+                part.shape[1],
+                size,
+                4 * cell,
             )
             for t in range(part.shape[1]):
                 gates = torch.baddbmm(fed[:, t], h, self.recurrent)
@@ -204,8 +217,10 @@ class ProjectedBiLSTM(nn.Module):
                     going = (begin + t < lengths).view(1, size, 1)
                     new_h = torch.where(going, new_h, h)
                     new_c = torch.where(going, new_c, c)
+
                 h = new_h
                 c = new_c
+
         return torch.stack(outputs, dim=1), (h, c)
 
 
@@ -248,7 +263,9 @@ class Elmo(nn.Module):
         # reversed within the true length: position t of direction 1 is t from the end
         places = torch.arange(steps + 2, device=words.device).expand(size, -1)
         mirror = torch.where(
-            places < lengths.view(-1, 1) + 2, lengths.view(-1, 1) + 1 - places, places
+            places < lengths.view(-1, 1) + 2,
+            lengths.view(-1, 1) + 1 - places,
+            places,
         )
         x = tokens[torch.stack([marked, marked.gather(1, mirror)]).transpose(1, 2)]
         ahead = tokens[marked]
@@ -261,11 +278,15 @@ class Elmo(nn.Module):
             backward = backward.gather(1, mirror.unsqueeze(-1).expand_as(backward))
             layers.append(torch.cat([forward, backward], dim=-1))
             states.append(after)
+
         real = (places[:, 2:] - 2 < lengths.view(-1, 1)).view(size, steps, 1, 1)
         return torch.where(real, torch.stack(layers, dim=2)[:, 1:-1], 0.0), states
 
     def encode(
-        self, texts: Sequence[Sequence[str]], state: State | None = None, keep_state: bool = False
+        self,
+        texts: Sequence[Sequence[str]],
+        state: State | None = None,
+        keep_state: bool = False,
     ) -> tuple[Tensor, State]:
         """Texts given as words, at least one each ->
         [B, T, layers, size] (zeros where padded) and the state."""
@@ -274,8 +295,12 @@ class Elmo(nn.Module):
             for row, word in enumerate(dict.fromkeys(word for text in texts for word in text))
         }
         table = character_ids(list(rows), self.options.max_characters)
+
         return self.read(
-            table, [np.array([rows[word] for word in text]) for text in texts], state, keep_state
+            table,
+            [np.array([rows[word] for word in text]) for text in texts],
+            state,
+            keep_state,
         )
 
     def read(
@@ -293,8 +318,11 @@ class Elmo(nn.Module):
         device = self.encoder.embedding.weight.device
         arrays = (table[rows].astype(np.int64), words, lengths)
         layers, after = self(
-            *(torch.from_numpy(array).to(device) for array in arrays), state, keep_state
+            *(torch.from_numpy(array).to(device) for array in arrays),
+            state,
+            keep_state,
         )
+
         return layers, after
 
 
@@ -309,12 +337,14 @@ def elmo_files(folder: Path) -> tuple[Path, Path]:
         raise UserError(
             f"{folder}: no such folder; it should hold ELMo's options.json and HDF5 weights."
         )
+
     found = [sorted(folder.glob(pattern)) for pattern in ("*options.json", "*weights.hdf5")]
     if any(len(paths) != 1 for paths in found):
         seen = ", ".join(path.name for paths in found for path in paths) or "neither"
         raise UserError(
             f"{folder}: one *options.json and one *weights.hdf5 are needed (found: {seen})."
         )
+
     return found[0][0], found[1][0]
 
 
@@ -324,14 +354,17 @@ def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
         "ELMo's weights need the package h5py; pip install 'rmreader[elmo]'.", ImportError
     ):
         import h5py
+
     options = ElmoOptions.read(options_path)
     _check_digest(weights_path)
     with torch.device("meta"):
         elmo = Elmo(options)
+
     damaged = OSError, ValueError, TypeError, KeyError, RuntimeError  # h5py raises each
     sentence = f"{weights_path}: cannot be read as HDF5 ({{why}}); fetch the file again."
     with user_error_on(sentence, *damaged), h5py.File(weights_path, "r") as file:
         state = _convert(file, options, weights_path)
+
     elmo.load_state_dict(state, assign=True)
     return elmo.requires_grad_(False).eval()
 
@@ -363,6 +396,7 @@ def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
         raise UserError(
             f"{path}: {name} is missing; these are not the weights of this options.json."
         )
+
     array = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
     if (
         not isinstance(array, h5py.Dataset)
@@ -373,10 +407,12 @@ def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
         raise UserError(
             f"{path}: {name} is not an array of numbers in this file; fetch the published file."
         )
+
     if array.nbytes > 200 * array.id.get_storage_size():
         raise UserError(
             f"{path}: {name} claims more numbers than the file holds; fetch the published file."
         )
+
     return np.asarray(array, dtype=np.float32)
 
 
@@ -389,10 +425,12 @@ def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
             raise UserError(
                 f"{path}: {name} has shape {found.shape}, options.json asks for {shape}."
             )
+
         if not np.isfinite(found).all():
             raise UserError(
                 f"{path}: {name} has numbers that are infinite or none; fetch the published file."
             )
+
         return torch.from_numpy(found)
 
     state: dict[str, Tensor] = {}
@@ -404,13 +442,17 @@ def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
         kernel = array(f"CNN/W_cnn_{k}", 1, w, options.characters, count)
         state[f"encoder.convolutions.{k}.weight"] = kernel[0].permute(2, 1, 0).contiguous()
         state[f"encoder.convolutions.{k}.bias"] = array(f"CNN/b_cnn_{k}", count)
+
     width = sum(count for _, count in options.filters)
     for k in range(options.highways):
         for ours, theirs in (("transforms", "transform"), ("carries", "carry")):
             state[f"encoder.{ours}.{k}.weight"] = array(
-                f"CNN_high_{k}/W_{theirs}", width, width
+                f"CNN_high_{k}/W_{theirs}",
+                width,
+                width,
             ).T.contiguous()
             state[f"encoder.{ours}.{k}.bias"] = array(f"CNN_high_{k}/b_{theirs}", width)
+
     p = options.projection
     cell = options.cell
     state["encoder.projection.weight"] = array("CNN_proj/W_proj", width, p).T.contiguous()
@@ -428,6 +470,7 @@ def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
         state[f"lstms.{k}.project"] = torch.stack(
             [array(f"{name}/W_P_0", cell, p) for name in cells]
         )
+
     return state
 
 

@@ -14,7 +14,11 @@ class BiLSTM(nn.Module):
     gates in the order i, f, g, o; dropout on its input."""
 
     def __init__(
-        self, size: int, hidden: int, kernel: Kernel = "auto", dropout: float = 0.0
+        self,
+        size: int,
+        hidden: int,
+        kernel: Kernel = "auto",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.kernel: Kernel = kernel
@@ -26,12 +30,17 @@ class BiLSTM(nn.Module):
             for direction in range(2):
                 for gate in self.weight_ih[direction].chunk(4):
                     nn.init.xavier_uniform_(gate)
+
                 for gate in self.weight_hh[direction].chunk(4):
                     nn.init.orthogonal_(gate)
+
             self.bias[:, hidden : 2 * hidden] = 1.0  # remember, until taught to forget
 
     def forward(
-        self, x: Tensor | Sequence[Tensor], lengths: Tensor, owners: Tensor | None = None
+        self,
+        x: Tensor | Sequence[Tensor],
+        lengths: Tensor,
+        owners: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """x [B, T, D] (or parts of it side by side), lengths [B] -> every state
         [B, T, 2H] (0 at padding) and the two final ones [B, 2H]; those alone where
@@ -40,4 +49,5 @@ class BiLSTM(nn.Module):
         precision: Precision = "bf16" if torch.is_autocast_enabled(first.device.type) else "fp32"
         weights = self.weight_ih, self.weight_hh, self.bias
         mask = self.drop.mask(first, len(lengths), self.weight_ih.shape[2])
+
         return bilstm(x, lengths, *weights, self.kernel, precision, mask, owners)

@@ -93,7 +93,11 @@ class Pointer(nn.Module):
         self.forward = compile_for_lengths(self.forward, "bmd", "bnd", "bm", "bn")  # type: ignore[method-assign]
 
     def forward(
-        self, R: Tensor, V: Tensor, context: Tensor, question: Tensor
+        self,
+        R: Tensor,
+        V: Tensor,
+        context: Tensor,
+        question: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
         """R [B, m, 2d], V [B, n, 2d], true words of each -> log p₁ and
         log p₂ [B, m], log-odds of no answer [B]; and the logits that
@@ -108,6 +112,7 @@ class Pointer(nn.Module):
         log_p2 = masked_log_softmax(end, context, dim=1)  # Eq. 16
         if self.no_answer is None:
             return log_p1, log_p2, None, start, end, None
+
         z = self.no_answer(l1, expectation(R, log_p2.exp()), s)
         # p(none) = e^z / (e^z + Σᵢⱼ e^(startᵢ + endⱼ)), and that sum is Z₁·Z₂
         log_odds = z - log_total(start, context) - log_total(end, context)

@@ -55,15 +55,19 @@ def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
     if there is, on those with an answer.
     """
     sure: list[Callable[[float], float]] = []
-    right, odds, none = list[float](), list[float](), list[bool]()
+    right = list[float]()
+    odds = list[float]()
+    none = list[bool]()
     for asked in reader.read(rows):
         if asked.confidence is not None and (asked.row.references or asked.log_odds is not None):
             sure.append(asked.confidence)
             right.append(f1(text_of(asked.answers(1, always=True)), asked.row.references))
             odds.append(asked.log_odds or 0.0)
             none.append(not asked.row.references)
+
     if not right or all(none):
         raise UserError("calibration needs questions with answers, and there are none.")
+
     decision = (
         _decided(odds, none, right)
         if reader.decision is not None and any(none)
@@ -79,6 +83,7 @@ def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
     before, after = (
         expected_calibration_error(there * confidences(t), right) for t in (1.0, temperature)
     )
+
     return Calibration(temperature, before, after, len(right), decision)
 
 
@@ -100,26 +105,32 @@ def calibrate(folder: Path, rows: Iterable[QuestionRow], engine: str | None = No
         raise UserError(
             f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy."
         )
+
     found = fit(Reader.load(folder, engine=engine), rows)  # type: ignore[arg-type]
     told = {"before": found.error_before, "after": found.error_after, "questions": found.questions}
     decided = (
         {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}
     )
     update(folder, temperature=found.temperature, calibration=told, **decided)
+
     return found
 
 
 def judge(reader: Reader, data: Path) -> dict[str, Any]:
     """What a reader's confidences are worth on the questions of a file, before (at temperature 1)
     and after its own."""
-    temperatures, found = {"before": 1.0, "after": reader.temperature}, []
+    temperatures = {"before": 1.0, "after": reader.temperature}
+    found = []
     for asked in reader.read(questions_of(data)):
         if asked.confidence is not None:
-            text, references = text_of(asked.answers(1, always=True)), asked.row.references
+            text = text_of(asked.answers(1, always=True))
+            references = asked.row.references
             sure = [asked.confidence(temperature) for temperature in temperatures.values()]
             found.append([f1(text, references), exact_match(text, references), *sure])
+
     if not found:
         raise UserError(f"{data}: has no questions with answers; calibration is measured on those.")
+
     right, exact, *confidences = np.array(found).T
     about: dict[str, Any] = {
         "questions": len(right),
@@ -135,6 +146,7 @@ def judge(reader: Reader, data: Path) -> dict[str, Any]:
             "mean_confidence": float(sure.mean()),
             "bins": [dataclasses.asdict(one) for one in reliability(sure, right)],
         }
+
     return about
 
 
@@ -147,6 +159,7 @@ def questions_of(data: Path, no_answer: bool = False) -> list[QuestionRow]:
         raise UserError(
             f"{data}: it holds no question with an answer, and calibration needs them{why}."
         )
+
     return rows
 
 
@@ -157,23 +170,27 @@ def held_out(folder: Path, train: Path) -> list[QuestionRow]:
     from rmreader.data.split import split, split_seed
 
     opened = open_folder(folder)
-    training, origin = opened.recipe.training, opened.about.get("provenance", {})
+    training = opened.recipe.training
+    origin = opened.about.get("provenance", {})
     if (known := origin.get("trained_on_sha256")) is not None and file_sha256(train) != known:
         raise UserError(
             f"{train}: not the file that {folder} learned from, {origin.get('trained_on')}, by its "
             "checksum; give that one, or questions that it did not learn from as --data."
         )
+
     _, held = split(encode_file(train), training.holdout, split_seed(training))
     if held is None:
         raise UserError(
             f"{folder}: its recipe held out no articles (training.holdout=0); give --data instead."
         )
+
     rows = [row for row in rows_in(held) if row.references or opened.recipe.network.no_answer]
     if not any(row.references for row in rows):
         raise UserError(
             f"{train}: the articles held out have no question with an answer, and calibration "
             "needs them."
         )
+
     return rows
 
 

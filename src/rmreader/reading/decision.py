@@ -32,6 +32,7 @@ class Decision:
         """What a reader decides by; None where its network has no such logit."""
         if not folder.recipe.network.no_answer:
             return None
+
         sentence = (
             f"{folder.path / MANIFEST}: damaged (no_answer is not a scale above 0, a shift and a "
             "threshold); restore the folder, or fit it anew: rmreader calibrate."
@@ -45,6 +46,7 @@ class Decision:
                 or kept.scale <= 0
             ):
                 raise ValueError
+
         return kept
 
     @staticmethod
@@ -58,7 +60,8 @@ class Decision:
 def fit_decision(log_odds: ArrayLike, none: ArrayLike) -> tuple[float, float]:
     """Scale and shift with the lowest log loss: logistic regression of one variable (Platt), by
     Newton's steps."""
-    x, y = np.asarray(log_odds, np.float64), np.asarray(none, np.float64)
+    x = np.asarray(log_odds, np.float64)
+    y = np.asarray(none, np.float64)
     features = np.stack([x, np.ones_like(x)], 1)
     as_it_is = np.array([1.0, 0.0])  # a little towards it, for data without overlap
 
@@ -78,7 +81,10 @@ def fit_decision(log_odds: ArrayLike, none: ArrayLike) -> tuple[float, float]:
             beta
         ):  # it may go too far
             step = step / 2
+
         if np.abs(step).max() <= 1e-10:
             break
+
         beta = beta - step
+
     return float(beta[0]), float(beta[1])

@@ -31,6 +31,7 @@ class Ensemble(Reader):
     def __init__(self, readers: Sequence[Reader]) -> None:
         if not readers:
             raise UserError("an ensemble needs at least one reader.")
+
         first = readers[0]
         engine = EnsembleEngine([reader.engine for reader in readers])
         super().__init__(first.folder, engine, first.window, first.max_length)
@@ -73,6 +74,7 @@ class EnsembleEngine:
             E = _mean_attention([E for E, _ in same_round])
             B = _mean_attention([B for _, B in same_round])
             rounds.append((E, B))
+
         return rounds
 
 
@@ -97,6 +99,7 @@ class CachedEngine:
             key = pair.question, pair.context
             if key not in self.cache:
                 self.cache[key] = next(fresh)
+
             yield self.cache[key]
 
     def _new(self, pairs: Iterable[EncoderInput]) -> Iterator[EncoderInput]:
@@ -117,11 +120,14 @@ def _join(scores: Sequence[Logits]) -> Logits:
     for member in scores:
         if member.none is not None:
             log_odds.append(float(member.none[0]) - log_sum(member.start) - log_sum(member.end))
+
     if not log_odds:
         return Logits(start, end)
+
     log_none = np.logaddexp.reduce([-np.logaddexp(0.0, -x) for x in log_odds])
     log_some = np.logaddexp.reduce([-np.logaddexp(0.0, x) for x in log_odds])
     none = log_none - log_some + log_sum(start) + log_sum(end)
+
     return Logits(start, end, np.array([none], np.float32))
 
 
@@ -135,6 +141,7 @@ def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     logs = []
     for member, total in zip(logits, sums, strict=True):
         logs.append(member.astype(np.float64) - total)
+
     log_mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
     return np.asarray(log_mean + np.mean(sums), np.float32)
 

@@ -57,7 +57,10 @@ class _ScoredAnswer:
 
 
 def evaluate(
-    reader: Reader, dataset: Dataset, min_confidence: float = 0.0, adversarial: bool = False
+    reader: Reader,
+    dataset: Dataset,
+    min_confidence: float = 0.0,
+    adversarial: bool = False,
 ) -> Evaluation:
     """Ask a reader every question and score its answers.
 
@@ -75,6 +78,7 @@ def evaluate(
         best = answers.best
         if best is None:
             continue
+
         no_answer = answers.no_answer or 0.0
         confidence = best.confidence if decision is None else best.confidence * (1 - no_answer)
         overlap = f1(best.text, row.references)
@@ -82,6 +86,7 @@ def evaluate(
         rows.append(_ScoredAnswer(confidence, overlap, exact, no_answer, bool(row.references)))
         if no_answer <= threshold and confidence >= min_confidence:
             texts[row.id] = best.text
+
     return Evaluation(
         score=score_adversarial(dataset, texts) if adversarial else score(dataset, texts),
         ece=_calibration_error(rows, [row.f1 for row in rows]),

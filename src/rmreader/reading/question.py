@@ -73,6 +73,7 @@ class PendingQuestion:
             raise UserError(
                 f"the question has {words:,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
+
         breaks = list(_BREAK.finditer(row.passage))
         self.breaks = np.array([match.end() for match in breaks], np.int64)
         blank_lines = [match.start() for match in breaks if match[0] != "\t"]
@@ -112,6 +113,7 @@ class PendingQuestion:
         if lacks_stop.any():
             words = _add_stops(words, lacks_stop)
             whole = False
+
         passage = self.row.passage if whole else " ".join(words)
         return EncoderInput(self.row.question, passage, self.question_tokens.words, words)
 
@@ -129,6 +131,7 @@ class PendingQuestion:
         for k in last[(last >= 0) & (last < len(words) - 1)].tolist():
             ending = words[max(0, k - 1) : k + 1]  # a quotation mark may come after the stop
             lacks_stop[k] = _STOPS.isdisjoint(ending)
+
         return lacks_stop
 
     def part(self, portion: Portion) -> Tokens:
@@ -137,6 +140,7 @@ class PendingQuestion:
         places = self.places[portion.begin : portion.end]
         if len(places) == len(tokens):
             return tokens
+
         words = [tokens.words[k] for k in places.tolist()]
         return Tokens(words, tokens.starts[places], tokens.ends[places])
 
@@ -152,6 +156,7 @@ class PendingQuestion:
         spans = span_scores(start[first:last], end[first:], self.max_length)
         if self._candidates or len(self.breaks):
             self._forbid_gaps(spans, self.places[portion.first : portion.end])
+
         weight = log_sum(start) + log_sum(end)
         none = None if logits.none is None else float(logits.none[0])
         if len(self.portions) == 1:
@@ -159,8 +164,10 @@ class PendingQuestion:
             self._weight = weight
             self.log_odds = None if none is None else none - weight
             return
+
         if none is not None:
             spans = spans - np.logaddexp(none, weight)  # makes portions comparable
+
         self._add_candidates(spans, portion.first)
         if self._portions_read == len(self.portions):
             self._choose()
@@ -169,7 +176,9 @@ class PendingQuestion:
         """Set spans of the tokens at ``places`` to -inf that reach across a break, or across text
         left out."""
         breaks_before = np.searchsorted(
-            self.breaks, self.passage_tokens.starts[places], side="right"
+            self.breaks,
+            self.passage_tokens.starts[places],
+            side="right",
         )
         # Goes up by 1 from each token to the next, but by more across a gap or a break.
         line = places + self.max_length * breaks_before
@@ -193,7 +202,9 @@ class PendingQuestion:
             left -= len(around) - int(around.sum())
             if left < 0:
                 break
+
             around[:] = True
+
         self.places = np.flatnonzero(chosen)
         self.portions = [Portion(0, len(self.places), 0, len(self.places))]
         self._portions_read = 0
@@ -207,15 +218,18 @@ class PendingQuestion:
         """
         if self.spans is None:
             return Answers()
+
         no_answer = None
         absent = False
         if self.decision is not None and self.log_odds is not None:
             no_answer = self.decision.chance(self.log_odds)
             absent = no_answer > self.decision.threshold
+
         answers = self._best_answers(self.spans, top)
         runner_up = None
         if top == 1 and _is_doubtful(answers, no_answer):
             runner_up = next(iter(self._best_answers(self.spans, 2)[1:]), None)
+
         found = Answers(answers, no_answer, absent=absent, runner_up=runner_up)
         return found.select(top, min_confidence, always)
 
@@ -228,6 +242,7 @@ class PendingQuestion:
             answers = self._different_answers(candidates, top)
             if len(answers) == top or len(candidates[0]) < count:
                 return tuple(answers)
+
             count *= 4
 
     def _different_answers(self, candidates: Spans, top: int) -> list[Answer]:
@@ -243,12 +258,18 @@ class PendingQuestion:
             if text not in texts and not overlaps_another:
                 texts.add(text)
                 answers.append(self._with_confidence(answer, first, last, answers))
+
             if len(answers) == top:
                 break
+
         return answers
 
     def _with_confidence(
-        self, answer: Answer, first: int, last: int, better: Sequence[Answer]
+        self,
+        answer: Answer,
+        first: int,
+        last: int,
+        better: Sequence[Answer],
     ) -> Answer:
         """The answer with its confidence, which is no higher than that of a better one."""
         assert self.spans is not None
@@ -264,6 +285,7 @@ class PendingQuestion:
         end = int(self.passage_tokens.ends[self.places[last]])
         start, end = whole(passage, start, end, self.row.question)
         sentence_start, sentence_end = sentence_around(passage, start, end)
+
         return Answer(
             text=passage[start:end],
             start=start,
@@ -282,11 +304,15 @@ class PendingQuestion:
         """
         if self.spans is None:
             return None
+
         (start,), (end,), _ = best_spans(self.spans, 1)
         return self._confidence_of(self.spans, int(start), int(end))
 
     def _confidence_of(
-        self, spans: NDArray[np.float64], start: int, end: int
+        self,
+        spans: NDArray[np.float64],
+        start: int,
+        end: int,
     ) -> Callable[[float], float]:
         return partial(f1_to_expect, spans, overlaps(self._words, spans.shape, start, end))
 
@@ -311,11 +337,14 @@ def _add_stops(words: Sequence[str], lacks_stop: NDArray[np.bool_]) -> list[str]
         longer.append(word)
         if lacks:
             longer.append(".")
+
     return longer
 
 
 def read_all(
-    engine: Engine, questions: Iterable[PendingQuestion], batch_size: int
+    engine: Engine,
+    questions: Iterable[PendingQuestion],
+    batch_size: int,
 ) -> Iterator[PendingQuestion]:
     """Read every question, several at a time; each is given back, in order, when complete."""
     waiting: deque[PendingQuestion] = deque()
@@ -328,10 +357,13 @@ def read_all(
     for logits in engine.read_many(pairs(), batch_size):
         while waiting[0].complete:  # nothing to read in it
             yield waiting.popleft()
+
         question = waiting[0]
         question.add(logits)
         if question.again:
             question.add(engine.read(question.pair(question.portions[0])))
+
         if question.complete:
             yield waiting.popleft()
+
     yield from waiting

@@ -33,8 +33,12 @@ def span_scores(start: Floats, end: Floats, max_length: int) -> NDArray[np.float
     padded = np.full(len(end) + width - 1, -np.inf)
     padded[: len(end)] = end
     ends = np.ndarray(
-        (len(start), width), np.float64, padded, strides=(8, 8)
+        (len(start), width),
+        np.float64,
+        padded,
+        strides=(8, 8),
     )  # row i: end(i), …, end(i + width - 1)
+
     return np.asarray(start[:, None] + ends)
 
 
@@ -45,11 +49,15 @@ def with_words(scores: NDArray[np.float64], words: Sequence[str]) -> NDArray[np.
     has_words = _within(counts, scores.shape) > 0
     masked = np.where(has_words, scores, -np.inf)
     masked.flat[scores.argmax()] = scores.max()
+
     return np.asarray(masked)
 
 
 def overlaps(
-    words: Sequence[str], shape: tuple[int, ...], start: int, end: int
+    words: Sequence[str],
+    shape: tuple[int, ...],
+    start: int,
+    end: int,
 ) -> NDArray[np.float64]:
     """F1 of every span with the one from ``start`` to ``end``, in the shape of their
     ``span_scores``.
@@ -60,11 +68,13 @@ def overlaps(
     scored = scored_words(words)
     if not any(scored[start : end + 1]):
         scored = list(words)
+
     own = Counter(word for word in scored[start : end + 1] if word)
     shared = np.zeros(shape)
     for word, count in own.items():
         same = [other == word for other in scored]
         shared += np.minimum(_within(same, shape), count)
+
     lengths = _within([word != "" for word in scored], shape)
     return np.asarray(2 * shared / np.maximum(lengths + own.total(), 1))
 
@@ -89,15 +99,18 @@ def best_spans(scores: NDArray[np.float64], k: int) -> Spans:
         best = int(flat.argmax())
         start, more = divmod(best, width)
         return np.array([start]), np.array([start + more]), flat[[best]]
+
     k = min(k, int(np.isfinite(flat).sum()))
     if k == 0:
         nothing = np.empty(0, np.int64)
         return nothing, nothing, np.empty(0)
+
     floor = np.partition(flat, -k)[-k]
     candidates = np.flatnonzero(flat >= floor)  # with every span that ties for the last place
     order = np.argsort(-flat[candidates], kind="stable")
     chosen = candidates[order[:k]]
     starts, lengths = np.divmod(chosen, width)
+
     return starts, starts + lengths, flat[chosen]
 
 
@@ -109,12 +122,14 @@ def different_spans(scores: NDArray[np.float64], k: int) -> Spans:
     """
     if k == 1:
         return best_spans(scores, 1)
+
     # Most often the first few hold them, and sorting all spans is slow.
     spans = best_spans(scores, 32 * k)
     chosen = _apart(spans, k)
     if len(chosen) < k:
         spans = best_spans(scores, scores.size)
         chosen = _apart(spans, k)
+
     starts, ends, values = spans
     return starts[chosen], ends[chosen], values[chosen]
 
@@ -127,14 +142,18 @@ def _apart(spans: Spans, k: int) -> list[int]:
     for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         if len(chosen) == k:
             break
+
         if not taken[start : end + 1].any():
             chosen.append(number)
             taken[start : end + 1] = True
+
     return chosen
 
 
 def f1_to_expect(
-    scores: NDArray[np.float64], shares: NDArray[np.float64], temperature: float
+    scores: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    temperature: float,
 ) -> float:
     """The confidence of an answer: its F1 with every span that may be the right one (``overlaps``).
 

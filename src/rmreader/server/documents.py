@@ -26,7 +26,8 @@ class Documents:
     """The shelf that a server has, if any. Clients name passages by their ids, never files."""
 
     def __init__(self, shelf: Shelf | None, batcher: Batcher) -> None:
-        self._shelf, self._batcher = shelf, batcher
+        self._shelf = shelf
+        self._batcher = batcher
         self._pool = ThreadPoolExecutor(SEARCHES, thread_name_prefix="shelf")
         self._turns = WeakValueDictionary[str, asyncio.Lock]()  # a client searches once at a time
 
@@ -39,6 +40,7 @@ class Documents:
                 "no_index",
                 "This server has no index of documents; it does if started with --index.",
             )
+
         return self._shelf
 
     @property
@@ -52,7 +54,11 @@ class Documents:
         return reply(public(citations))
 
     async def citations(
-        self, question: str, top: int, min_confidence: float = 0.0, always: bool = False
+        self,
+        question: str,
+        top: int,
+        min_confidence: float = 0.0,
+        always: bool = False,
     ) -> Citations:
         """The same as they are in Python."""
         count = min(READ, self._batcher.settings.queue)
@@ -60,6 +66,7 @@ class Documents:
         can_tell = getattr(self._batcher.reader, "decision", None) is not None
         candidates = Candidates.of(passages, can_tell)
         read = await self._batcher.ask([(question, text, top, True) for text in candidates.texts])
+
         return candidates.rank(read, top, min_confidence, always)
 
     async def search(self, question: str, count: int) -> list[Passage]:
@@ -72,12 +79,16 @@ class Documents:
         number = next((number for number, one in enumerate(near) if one.id == ask.passage), None)
         if number is None:
             raise Refused(
-                404, "no_passage", "The index has no such passage; it may have changed: ask again."
+                404,
+                "no_passage",
+                "The index has no such passage; it may have changed: ask again.",
             )
+
         here = near[number]
         start = sum(len(one.text) + len(BETWEEN) for one in near[:number])
         tree = {"document": here.file, "page": here.stretch.page, "heading": here.stretch.heading}
         text = BETWEEN.join(one.text for one in near)
+
         return reply({**tree, "text": text, "start": start, "end": start + len(here.text)})
 
     async def _look(self, look: Callable[[str, int], T], what: str, count: int) -> T:
@@ -85,7 +96,10 @@ class Documents:
         async with self._turns.setdefault(CLIENT.get(), asyncio.Lock()):
             try:
                 return await asyncio.get_running_loop().run_in_executor(
-                    self._pool, look, what, count
+                    self._pool,
+                    look,
+                    what,
+                    count,
                 )
             except (
                 UserError
@@ -99,5 +113,6 @@ def public(citations: Citations) -> dict[str, Any]:
     guesses = [tree["guess"]] if "guess" in tree else []
     for answer in [*tree["answers"], *guesses]:
         del answer["root"]
+
     best = tree["answers"][0] if tree["answers"] else None
     return {"answer": best, **tree}

@@ -34,6 +34,7 @@ def average(folders: Sequence[Path], target: Path) -> float:
     if len(folders) < 2:
         named = ", ".join(map(str, folders))
         raise UserError(f"{named}: an average needs at least two readers; name another one.")
+
     folder_to_write(target, *folders)
     readers = [verify(folder) for folder in folders]
     _check_alike(readers)
@@ -41,11 +42,13 @@ def average(folders: Sequence[Path], target: Path) -> float:
     for reader in readers:
         for name, weight in reader.weights().items():
             sums[name] = sums.get(name, 0) + weight.astype(np.float64)
+
     mean = {name: (total / len(readers)).astype(np.float32) for name, total in sums.items()}
     temperature = sum(reader.temperature for reader in readers) / len(readers)
     about = {"temperature": temperature, "scores": {}, "provenance": _origin(readers)}
     first = readers[0]
     write_reader(target, mean, first.recipe, about, first.copy_to, measure=compare)
+
     return temperature
 
 
@@ -77,11 +80,13 @@ def _origin(readers: Sequence[Folder]) -> dict[str, Any]:
                 "provenance": reader.about.get("provenance"),
             }
         )
+
     origins = [reader.about.get("provenance", {}) for reader in readers]
     shared = {}
     for key, value in origins[0].items():
         if all(other.get(key) == value for other in origins):
             shared[key] = value
+
     return {**shared, **provenance(), "average_of": members}
 
 
@@ -92,11 +97,14 @@ def _traits(reader: Folder) -> dict[str, str]:
     for section in ("inputs", "network", "decoding"):
         for key, value in tree[section].items():
             traits[f"{section}.{key}"] = repr(value)
+
     traits["the lexicon"] = reader.lexicon.fingerprint[:16]
     for name, checksum in reader.about["checksums"].items():
         if name == FILE or name.startswith(f"{ENCODER}/"):
             traits[name] = checksum[:16]
+
     for name, array in reader.stored().items():
         if not name.endswith(".scale"):
             traits[f"the shape of {name}"] = str(list(array.shape))
+
     return traits

@@ -60,6 +60,7 @@ class TextInputs:
         self.tagger: Tagger | None = None
         if inputs.tags:
             self.tagger = Tagger(inputs.tags, known.entities if known else None)
+
         self.frozen: FrozenEncoder | None = None
         self.tuned: TunedEncoder | None = None
         self.pieces: Pieces | None = None
@@ -74,6 +75,7 @@ class TextInputs:
             own = reader / ENCODER if reader is not None else encoder
             self._source = own or encoder_folder(inputs.contextual)
             self.tuned, self.pieces = tuned_encoder(inputs, own)
+
         self._opened: dict[str, Attachment] = {}
 
     @property
@@ -92,13 +94,17 @@ class TextInputs:
         vocabulary."""
         if self.inputs.tags or self.inputs.contextual:
             self.shape.save(folder)
+
         if self.tuned is not None:
             (folder / ENCODER).mkdir(exist_ok=True)
             for name in ENCODER_FILES:
                 shutil.copyfile(self._source / name, folder / ENCODER / name)
 
     def of(
-        self, encoded: Encoded, keep: bool = True, repeat_shapes: bool = False
+        self,
+        encoded: Encoded,
+        keep: bool = True,
+        repeat_shapes: bool = False,
     ) -> Attachment | None:
         """How batches of a data set get these inputs, None where the recipe asks for none.
 
@@ -107,9 +113,11 @@ class TextInputs:
         """
         if not (self.inputs.tags or self.inputs.contextual):
             return None
+
         attachment = self._opened.get(encoded.content) or self._open(encoded, keep)
         if keep:
             self._opened[encoded.content] = attachment
+
         return dataclasses.replace(attachment, encoded=encoded, repeat_shapes=repeat_shapes)
 
     def _open(self, encoded: Encoded, keep: bool) -> Attachment:
@@ -120,6 +128,7 @@ class TextInputs:
             place = self.device if self._fits(encoded, self.frozen) else "cpu"
             on_disk = keep and self.inputs.contextual_cache == "disk"
             vectors = open_vectors(encoded, self.frozen, self.cache_dir, place, on_disk)
+
         return Attachment(self, encoded, tagged, vectors, table)
 
     def _fits(self, encoded: Encoded, encoder: FrozenEncoder) -> bool:
@@ -127,9 +136,11 @@ class TextInputs:
         them."""
         if self.device.type != "cuda":
             return False
+
         tokens = sum(int(encoded.arrays[f"{part}_bounds"][-1]) for part in ("context", "question"))
         size = 2 * tokens * encoder.layers * encoder.size
         free, _ = torch.cuda.mem_get_info(self.device)
+
         return size < free // 2
 
 
@@ -158,12 +169,15 @@ class Attachment:
             question_tags = self.tagged.questions[rows[0]].astype(np.int64)
             context_tags = self.tagged.contexts[rows[1]].astype(np.int64)
             batch = dataclasses.replace(batch, tags=Tags(question_tags, context_tags))
+
         if self.resident:
             return dataclasses.replace(batch, contextual=LayerRows(*rows))
+
         if self.vectors is not None:
             question, context = self.vectors.gather(*map(torch.from_numpy, rows))
             layers: FrozenLayers[Any] = FrozenLayers(question.numpy(), context.numpy())
             return dataclasses.replace(batch, contextual=layers)
+
         if self.inputs.frozen is not None:
             texts = self.encoded.rows[source.index], self.encoded.paragraph[source.index]
             layers = FrozenLayers(
@@ -171,22 +185,31 @@ class Attachment:
                 self._compute("context", texts[1], rows[1]),
             )
             return dataclasses.replace(batch, contextual=layers)
+
         if self.table is not None:
             return dataclasses.replace(batch, contextual=self._lay_out(batch, source, self.table))
+
         return batch
 
     def _lay_out(
-        self, batch: Batch[Any], source: QuestionSource[Any], table: PieceTable
+        self,
+        batch: Batch[Any],
+        source: QuestionSource[Any],
+        table: PieceTable,
     ) -> Layout[NDArray[Any]]:
         """The sequences that a tuned encoder reads."""
         contexts = []
         questions = []
         lengths = batch.context_lengths.tolist()
         for i, first, length in zip(
-            source.index.tolist(), source.offset.tolist(), lengths, strict=True
+            source.index.tolist(),
+            source.offset.tolist(),
+            lengths,
+            strict=True,
         ):
             contexts.append(self.encoded.context_tokens(i)[first : first + length])
             questions.append(self.encoded.question_tokens(i))
+
         return lay_out(
             required(self.inputs.pieces, "pieces"),
             table,
@@ -216,6 +239,7 @@ class Attachment:
         assert encoder is not None
         if self.words is None:
             self.words = encoder.table(self.encoded.vocabulary)
+
         tokens = self.encoded.arrays[f"{part}_tokens"]
         bounds = self.encoded.arrays[f"{part}_bounds"]
         first = bounds[texts]
@@ -224,4 +248,5 @@ class Attachment:
         vectors = encoder.encode(self.words, whole).half().cpu().numpy()
         vectors = np.concatenate([np.zeros_like(vectors[:1]), vectors])  # row 0 is padding's
         starts = np.cumsum(after - first) - (after - first)
+
         return vectors[np.where(rows > 0, rows + (starts - first)[:, None], 0)]

@@ -49,6 +49,7 @@ class TorchEngine:
                     m = len(ahead[k].context_words)
                     own = None if none is None else none[row : row + 1]
                     read[k] = Logits(start[row, :m], end[row, :m], own)
+
             for k in range(len(ahead)):
                 yield read.pop(k)
 
@@ -65,13 +66,17 @@ class TorchEngine:
                 rounds = []
                 for one in pointers.rounds:
                     rounds.append((one.E.float().cpu().numpy(), one.B.float().cpu().numpy()))
+
                 for row, k in enumerate(index.tolist()):
                     n = len(ahead[k].question_words)
                     m = len(ahead[k].context_words)
                     yield [(E[row, :n, :m], B[row, :m, :m]) for E, B in rounds]
 
     def _forward(
-        self, pairs: Sequence[EncoderInput], batch_size: int, keep_attention: bool = False
+        self,
+        pairs: Sequence[EncoderInput],
+        batch_size: int,
+        keep_attention: bool = False,
     ) -> Iterator[tuple[NDArray[np.intp], Pointers]]:
         """By batch: which questions, and where their answers are."""
         encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
@@ -79,4 +84,5 @@ class TorchEngine:
         for index, batch in feed.batches(in_order(encoded, batch_size)):
             with torch.inference_mode():
                 pointers = self.network(feed.fill(batch), keep_attention=keep_attention)
+
             yield index, pointers

@@ -50,6 +50,7 @@ def evaluate(network: Network, feed: Feed, max_length: int, batch_size: int = 64
         # a question that nothing was said to counts as unanswered whatever the threshold
         chances = np.where(is_answered, 1 / (1 + np.exp(-log_odds)), 2.0)
         no_answer = score_no_answer(exact, overlap, chances, has_answer)
+
     counted = has_answer if has_answer.any() else ~has_answer
     return Scores(
         exact_match=100 * float(exact[counted].mean()),
@@ -80,12 +81,16 @@ def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
         size = max(1, int((cells <= _MOST_CELLS).sum()))
         batches.append(order[begin : begin + size])
         begin += size
+
     return batches
 
 
 @torch.no_grad()
 def predict(
-    network: Network, feed: Feed, max_length: int, batch_size: int = 64
+    network: Network,
+    feed: Feed,
+    max_length: int,
+    batch_size: int = 64,
 ) -> tuple[list[str], NDArray[Any]]:
     """The best answer to every question of the feed, empty where question or passage has no token,
     and the log-odds of there being none, 0 where the network has none."""
@@ -104,6 +109,7 @@ def predict(
             odds.append(torch.zeros(len(start)))
         else:
             odds.append(pointers.no_answer.float().cpu())
+
     network.train(was_training)
     texts = [""] * len(encoded)
     log_odds = np.zeros(len(encoded))
@@ -113,4 +119,5 @@ def predict(
         for i, (start, end) in zip(order.tolist(), torch.cat(spans).tolist(), strict=True):
             starts, ends = encoded.spans(i)
             texts[i] = encoded.passage(i)[starts[start] : ends[end]]
+
     return texts, log_odds

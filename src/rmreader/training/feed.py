@@ -49,6 +49,7 @@ class Feed:
         self._more: Attachment | None = None
         if text_inputs is not None:
             self._more = text_inputs.of(encoded, keep, repeat_shapes=pad is not None)
+
         table = lexicon.look_up(encoded.vocabulary)
         self._table: Words[Tensor] = table.map(self._to_device)
         self._lengths = table.lengths  # decide how wide a batch's characters are
@@ -67,6 +68,7 @@ class Feed:
                     waiting.append((index, pool.submit(self._make, index)))
                     if len(waiting) > _AHEAD:
                         yield self._ready(*waiting.popleft())
+
                 while waiting:
                     yield self._ready(*waiting.popleft())
             finally:
@@ -82,18 +84,24 @@ class Feed:
         batch = assemble_rows(self.encoded, self._lengths, index, self.pad, self.max_context)
         if self._more is not None:
             batch = self._more.attach(batch)
+
         if self.pad is not None and isinstance(batch.words, WordRows):
             letters = list_letters(self._lengths[batch.words.rows])
             batch = dataclasses.replace(batch, letters=letters)
+
         if self.teacher is not None:
             batch = self.teacher(batch, index)
+
         made: Batch[Tensor] = batch.map(torch.from_numpy)
         if self.device.type == "cuda":  # pinned memory is copied without waiting
             made = made.map(torch.Tensor.pin_memory)
+
         return made
 
     def _ready(
-        self, index: NDArray[Any], made: Future[Batch[Tensor]]
+        self,
+        index: NDArray[Any],
+        made: Future[Batch[Tensor]],
     ) -> tuple[NDArray[Any], Batch[Tensor]]:
         batch = made.result().map(lambda tensor: tensor.to(self.device, non_blocking=True))
         return index, batch

@@ -72,11 +72,13 @@ def open_vectors(
         place = torch.device(device)
         tables = [_in_memory(encoded, encoder, part, place) for part in _PARTS]
         return FrozenVectors(*tables)
+
     folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
     with user_error_on(f"{folder}: contextual vectors cannot be kept ({{why}}).", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder):  # one process builds, others that want the same vectors wait for it
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]
+
     return FrozenVectors(*(table.to(device) for table in tables))
 
 
@@ -105,8 +107,10 @@ def _complete(folder: Path, part: str, encoded: Encoded, encoder: FrozenEncoder)
                 f"{folder}: the contextual vectors need {size / 1e9:.1f} GB of disk; make room or "
                 "set RMREADER_CACHE."
             )
+
         with path.open("wb") as file:
             file.truncate(size)
+
     table = np.memmap(path, dtype=np.float16, mode="r+", shape=shape)
     table[0] = 0
 
@@ -119,6 +123,7 @@ def _complete(folder: Path, part: str, encoded: Encoded, encoder: FrozenEncoder)
         table.flush()
         whole[_name(chunk)] = checksum(chunk)
         write_whole(manifest, json.dumps({"format": _FORMAT, "chunks": whole}).encode())
+
     # "c": torch wants to be able to write; what it would write never reaches the file
     mapped = np.memmap(path, dtype=np.float16, mode="c", shape=shape)
     return torch.from_numpy(np.asarray(mapped))
@@ -148,11 +153,15 @@ def _name(chunk: Chunk) -> str:
 
 
 def _compute(
-    encoded: Encoded, encoder: FrozenEncoder, part: str, chunks: Sequence[Chunk]
+    encoded: Encoded,
+    encoder: FrozenEncoder,
+    part: str,
+    chunks: Sequence[Chunk],
 ) -> Iterator[tuple[Chunk, Tensor]]:
     """Each chunk with its vectors, float16 [tokens, layers, size], where the encoder is."""
     if not chunks:
         return
+
     tokens = encoded.arrays[f"{part}_tokens"]
     bounds = encoded.arrays[f"{part}_bounds"]
     words: Any = encoder.table(encoded.vocabulary)
@@ -169,11 +178,13 @@ def _compute(
                 vectors = encoder.encode(words, texts).half()
                 if not len(whole):
                     whole = vectors.new_empty(count, encoder.layers, encoder.size)
+
                 place = 0
                 for k, text in zip(group, texts, strict=True):
                     rows = slice(bounds[k] - begin, bounds[k + 1] - begin)
                     whole[rows] = vectors[place : place + len(text)]
                     place += len(text)
+
             yield chunk, whole
             advance(1)
 
@@ -187,6 +198,8 @@ def _groups(chunk: Chunk, lengths: NDArray[np.int64], budget: int) -> Iterator[l
         if group and lengths[group[0]] * (len(group) + 1) > budget:
             yield group
             group = []
+
         group.append(text)
+
     if group:
         yield group

@@ -80,6 +80,7 @@ def cut_pieces(text: str, starts: NDArray[Any], ends: NDArray[Any]) -> Cut:
     run_of = np.cumsum(is_run_begin) - 1
     run_ends = np.append(run_begins[1:], len(begins)) - 1
     run = np.stack([run_begins[run_of], np.where(is_word, run_ends[run_of], -1)], 1)
+
     return Cut(
         first=np.searchsorted(piece_token, np.arange(len(starts) + 1)),
         sums=sums[bounds],
@@ -143,6 +144,7 @@ class Rewards:
         # 2PR/(P+R) with P = same/predicted and R = same/reference; 0 where nothing is shared, even
         # of two empty texts
         both = counted.sum(1, keepdim=True) + lengths
+
         return (2.0 * same / both.clamp_min(1)).amax(1)
 
     def _words(self, question: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
@@ -165,6 +167,7 @@ class Rewards:
         begins = content & (fresh | ~_shift(content, 1))
         closes = content & ~(_shift(content & ~fresh, -1))
         word_first = torch.where(begins, piece, 0).cummax(1).values
+
         return self._hash(word_first, piece), closes
 
     def _hash(self, first: Tensor, last: Tensor) -> Tensor:
@@ -189,6 +192,7 @@ def build_rewards(
     token_offsets = np.cumsum([0] + [len(cut.first) for cut in cuts])
     words, per_question, lengths = _reference_tables(references)
     window = max((_window(cut.first, max_length) for cut in cuts), default=1)
+
     return Rewards(
         tokens=_tensor(token_offsets[passage_of]),
         first=_tensor(
@@ -224,11 +228,14 @@ def _reference_tables(
         for number, own in enumerate(words):
             for word, count in Counter(own).items():
                 rows.append((hashed(word), count, number))
+
         per_question.append(len(rows) - before)
         lengths.append([len(own) for own in words])
+
     table = np.zeros((len(lengths), max([1, *map(len, lengths)])), np.int64)
     for row, values in zip(table, lengths, strict=True):
         row[: len(values)] = values
+
     return np.array(rows or [(0, 0, 0)], np.int64), per_question, table
 
 
@@ -249,6 +256,7 @@ def _classes() -> NDArray[np.uint8]:
     table[[code for code in range(0x110000) if chr(code).isalnum()]] = _WORD
     table[[code for code in range(0x110000) if chr(code).isspace()]] = _DROPPED
     table[[ord(character) for character in string.punctuation]] = _DROPPED
+
     return table
 
 

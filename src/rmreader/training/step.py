@@ -52,17 +52,21 @@ class Learner:
         self.average: Network | None = None
         if recipe.training.ema:
             self.average = copy.deepcopy(network).eval().requires_grad_(False)
+
         self._average_weight = torch.zeros((), device=device)
         self._share = torch.ones((), device=device)  # of the batch's questions, in ``gradients``
         self._approach = approach
         if recipe.training.compile and device.type == "cuda":
             self._compile()
+
         self._trained = {}
         for name, parameter in network.named_parameters():
             if parameter.requires_grad:
                 self._trained[name] = parameter
+
         if self.reinforced and recipe.training.task_weights == "learned":
             self._trained["log_variances"] = self.log_variances
+
         self._parameters = list(self._trained.values())
         self.optimizer = self._make_optimizer()
 
@@ -71,12 +75,16 @@ class Learner:
         names: tuple[str, ...] = BASIC
         if self.reinforced:
             names += REINFORCED
+
         if self.recipe.network.no_answer:
             names += ("no_answer",)
+
         if self.groups is not None:
             names += ("shared_norm",)
+
         if self.recipe.training.teacher:
             names += ("teacher",)
+
         return names
 
     def _compile(self) -> None:
@@ -86,6 +94,7 @@ class Learner:
         encoder = self.network.contextual
         if isinstance(encoder, TunedEncoder) and not self.recipe.inputs.contextual_layer_dropout:
             encoder.transformer.compile_layers()
+
         self._approach = torch.compile(approach)
 
     @property
@@ -94,13 +103,19 @@ class Learner:
         return self.network if self.average is None else self.average
 
     def set_place(
-        self, step: int, total: int, halvings: int, share: float = 1.0, part: int = 0
+        self,
+        step: int,
+        total: int,
+        halvings: int,
+        share: float = 1.0,
+        part: int = 0,
     ) -> None:
         """Set the rates, the weight of the average, the random numbers and the share of the batch
         for a step, or for a part of one: its random numbers are its own, whoever computes it."""
         training = self.recipe.training
         for group in self.optimizer.param_groups:
             group["lr"].fill_(rate_at(training, group["base"], step, total, halvings))
+
         self._average_weight.fill_(average_weight(training.ema, step))
         self._share.fill_(share)
         torch.manual_seed(mix(training.seed, step, *([part] if part else [])))
@@ -121,6 +136,7 @@ class Learner:
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parts.append(parameter.grad.flatten())
+
         parts.append(torch.stack([measures[name].detach().float() for name in self._means]))
         return {"vector": torch.cat(parts) * self._share}
 
@@ -133,6 +149,7 @@ class Learner:
                 end = place + parameter.numel()
                 parameter.grad = vector[place:end].view_as(parameter)
                 place = end
+
         measures = dict(zip(self._means, vector[place:].unbind(), strict=True))
         return self._change(measures)
 
@@ -142,6 +159,7 @@ class Learner:
         is_bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=is_bf16):
             pointers = self.network(batch)
+
         loss, measures = self._loss(batch, pointers)
         loss.backward()  # type: ignore[no-untyped-call]
         return measures | {"loss": loss}
@@ -155,12 +173,14 @@ class Learner:
         if clip > 0:  # Adam divides by it
             scale = (norm / clip).clamp(min=1.0).float()
             self.optimizer.grad_scale = scale  # type: ignore[attr-defined]
+
         # Adam leaves everything as it is where this is 1
         self.optimizer.found_inf = bad  # type: ignore[attr-defined]
         self.optimizer.step()
         self._follow(bad)
         measures |= {"bad": bad, "gradient": norm}
         vector = torch.stack([measures[name].detach().float() for name in self.measures])
+
         return {"measures": vector}
 
     def _loss(self, batch: Batch[Tensor], pointers: Pointers) -> tuple[Tensor, dict[str, Tensor]]:
@@ -178,23 +198,31 @@ class Learner:
             log_odds = _full(pointers.no_answer)
             measures["no_answer"] = objectives.no_answer_loss(log_odds, target.start)
             ml = ml + training.no_answer_weight * measures["no_answer"]
+
         if self.groups is not None:
             measures["shared_norm"] = self._shared_norm(batch, pointers, target)
             ml = ml + measures["shared_norm"]
+
         if training.teacher:
             measures["teacher"] = self._teach(batch, pointers, target)
             weight = training.teacher_weight
             ml = (1 - weight) * ml + weight * measures["teacher"]
+
         if not self.reinforced:
             return ml, measures
+
         rl, more = self._reinforce(batch, log_p1, log_p2)
         measures |= more
         if training.task_weights == "fixed":
             return ml + training.reward_weight * rl, measures
+
         return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures
 
     def _shared_norm(
-        self, batch: Batch[Tensor], pointers: Pointers, target: Target[Tensor]
+        self,
+        batch: Batch[Tensor],
+        pointers: Pointers,
+        target: Target[Tensor],
     ) -> Tensor:
         """The loss over all paragraphs of a question, from the mass of all spans of each."""
         assert self.groups is not None
@@ -212,17 +240,26 @@ class Learner:
         loss = torch.zeros((), device=self._device)
         for own, other in ((pointers.log_p1, taught.start), (pointers.log_p2, taught.end)):
             loss = loss + objectives.teacher_loss(
-                _full(own), other.float(), context, answered, training.teacher_temperature
+                _full(own),
+                other.float(),
+                context,
+                answered,
+                training.teacher_temperature,
             )
+
         if pointers.no_answer is not None and taught.no_answer is not None:
             odds_loss = objectives.teacher_no_answer_loss(
                 _full(pointers.no_answer), taught.no_answer.float()
             )
             loss = loss + training.no_answer_weight * odds_loss
+
         return loss
 
     def _reinforce(
-        self, batch: Batch[Tensor], log_p1: Tensor, log_p2: Tensor
+        self,
+        batch: Batch[Tensor],
+        log_p1: Tensor,
+        log_p2: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. 9 or 10 on one sample per question."""
         training = self.recipe.training
@@ -234,6 +271,7 @@ class Learner:
         log_p = objectives.log_prob(log_p1, log_p2, reinforced.span)
         if training.sampler == "plain":  # drawn from p1·p2 renormalised to i ≤ j, so scored by it
             log_p = log_p - objectives.answer_mass(log_p1, log_p2)
+
         rl = objectives.policy_loss(log_p, reinforced.weight)
         return rl, {
             "rl": rl,
@@ -252,6 +290,7 @@ class Learner:
         listed = top_spans(log_p1, log_p2, batch.context_lengths, longest, k)
         if training.sampler == "top_k":
             return objectives.sample_top_k(*listed, objectives.gumbel((rows, k), log_p1))
+
         noise = objectives.gumbel((rows, 2, log_p1.shape[1]), log_p1)
         starts, ends, _ = listed
         return objectives.sample_plain(log_p1, log_p2, noise), Span(starts[:, 0], ends[:, 0])
@@ -264,12 +303,14 @@ class Learner:
         end = torch.cat([sample.end, greedy.end]) + offset
         rewards = required(self.rewards, "rewards").f1(source.index.repeat(2), start, end)
         reward_sample, reward_greedy = rewards.chunk(2)
+
         return reward_sample, reward_greedy
 
     def _follow(self, bad: Tensor) -> None:
         """Move the average towards the weights, unless the step was bad."""
         if self.average is None:
             return
+
         with torch.no_grad():
             average: list[Tensor] = list(self.average.parameters())
             fraction = self._average_weight * (1 - bad)
@@ -286,6 +327,7 @@ class Learner:
             if parameters:
                 rate = torch.zeros((), device=self._device)
                 groups.append({"params": parameters, "base": base, "lr": rate})
+
         kind = torch.optim.AdamW if training.weight_decay else torch.optim.Adam
         return kind(
             groups,
@@ -300,10 +342,12 @@ class Learner:
         named = {f"network.{name}": t for name, t in self.network.state_dict().items()}
         if self.average is not None:
             named |= {f"average.{name}": t for name, t in self.average.state_dict().items()}
+
         named["log_variances"] = self.log_variances
         for name, parameter in self._trained.items():
             for key, value in self.optimizer.state[parameter].items():
                 named[f"adam.{name}.{key}"] = value
+
         return named
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -311,8 +355,10 @@ class Learner:
         self.network.load_state_dict(part(tensors, "network."))
         if self.average is not None:
             self.average.load_state_dict(part(tensors, "average."))
+
         with torch.no_grad():
             self.log_variances.copy_(tensors["log_variances"])
+
         for name, parameter in self._trained.items():
             saved = part(tensors, f"adam.{name}.")
             if saved:
@@ -325,9 +371,11 @@ class Learner:
         for name, parameter in self.network.named_parameters():
             if name.endswith(("gamma_E", "gamma_B")):
                 gammas.append(parameter.item())
+
         facts: dict[str, float | list[float]] = {"gamma": gammas}
         if self.reinforced:
             facts["sigma_a"], facts["sigma_b"] = (self.log_variances / 2).exp().tolist()
+
         return facts
 
 
@@ -339,6 +387,7 @@ def mix(*numbers: int) -> int:
         value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) % 2**64
         value = ((value ^ value >> 27) * 0x94D049BB133111EB) % 2**64
         value ^= value >> 31
+
     return value >> 1
 
 

@@ -44,6 +44,7 @@ def attach(distributions: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Bat
     no_answer = None
     if "no_answer" in distributions:
         no_answer = distributions["no_answer"][index]
+
     return dataclasses.replace(batch, taught=Taught(start, end, no_answer))
 
 
@@ -61,18 +62,23 @@ def teach(
     """
     if names.endswith(".safetensors"):
         return load_words(Path(names), learned, max_context)
+
     every = []
     for name in reader_names(names):
         every.append(_cached_distributions(find(name), learned, max_context, device, cache_dir))
+
     mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
     for name in ("start", "end"):
         total = sum(np.exp(np.asarray(one[name], np.float32)) for one in every)
         with np.errstate(divide="ignore"):
             log_p = np.log(total / len(every))
+
         mean[name] = np.maximum(log_p, _LEAST).astype(np.float16)
+
     log_odds = [one["no_answer"] for one in every if "no_answer" in one]
     if log_odds:
         mean["no_answer"] = _mean_log_odds(log_odds)
+
     return mean
 
 
@@ -106,7 +112,11 @@ def _cached_distributions(
 
 
 def distributions(
-    reader: Path, learned: Encoded, max_context: int, device: torch.device, batch_size: int = 256
+    reader: Path,
+    learned: Encoded,
+    max_context: int,
+    device: torch.device,
+    batch_size: int = 256,
 ) -> dict[str, NDArray[Any]]:
     """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer
     if it has them."""
@@ -118,9 +128,15 @@ def distributions(
     network, lexicon, recipe = load_network(reader, device)
     if recipe.network.no_answer:
         arrays["no_answer"] = np.zeros(len(learned), np.float32)
+
     text_inputs = TextInputs(recipe.inputs, device, reader=reader)
     feed = Feed(
-        learned, lexicon, device, max_context=max_context, text_inputs=text_inputs, keep=False
+        learned,
+        lexicon,
+        device,
+        max_context=max_context,
+        text_inputs=text_inputs,
+        keep=False,
     )
     batches = in_order(learned, batch_size)
     is_gpu = device.type == "cuda"
@@ -128,6 +144,7 @@ def distributions(
         for index, batch in feed.batches(batches):
             with torch.autocast(device.type, torch.bfloat16, enabled=is_gpu):
                 pointers: Pointers = network(feed.fill(batch))
+
             steps = np.arange(batch.context.shape[1])
             inside = steps < lengths[index][:, None]
             places = (bounds[index][:, None] + steps)[inside]
@@ -135,7 +152,9 @@ def distributions(
             end[places] = np.maximum(_numpy(pointers.log_p2)[inside], _LEAST)
             if pointers.no_answer is not None:
                 arrays["no_answer"][index] = _numpy(pointers.no_answer)
+
             advance()
+
     return {**arrays, "bounds": bounds}
 
 

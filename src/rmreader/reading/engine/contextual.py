@@ -53,16 +53,20 @@ def why_torch(folder: Folder) -> str | None:
     inputs = folder.recipe.inputs
     if not inputs.contextual:
         return None
+
     if inputs.contextual.startswith("elmo:"):
         return "ELMo"
+
     source = _source(folder)
     config = encoder_config(source)
     kind = config.get("model_type")
     positions = config.get("position_embedding_type", "absolute")
     if kind != "bert" or config.get("hidden_act") != "gelu" or positions != "absolute":
         return f"an encoder of the kind {kind}"
+
     if inputs.contextual_mode == "frozen" and not (source / ENCODER_WEIGHTS).is_file():
         return f"an encoder without {ENCODER_WEIGHTS}"
+
     return None
 
 
@@ -78,6 +82,7 @@ class AddedInputs:
         if inputs.tags:
             self.tagger = Tagger(inputs.tags, folder.contextual.entities)
             self._tag_tables = [weights["encoder.pos.weight"], weights["encoder.ner.weight"]]
+
         if inputs.contextual:
             self.encoder = BertEncoder(folder, weights, int8, folder.contextual.fingerprint)
 
@@ -93,12 +98,15 @@ class AddedInputs:
         if self.tagger is not None:
             with self._tagging:
                 question_tags, context_tags = self.tagger.tag(texts)
+
             question += self._embed(question_tags)
             context += self._embed(context_tags)
+
         if self.encoder is not None:
             question_vectors, context_vectors = self.encoder(*texts, threads)
             question.append(question_vectors)
             context.append(context_vectors)
+
         return np.concatenate(question, axis=1), np.concatenate(context, axis=1)
 
     def _embed(self, tags: NDArray[Any]) -> list[Floats]:
@@ -120,12 +128,16 @@ class BertEncoder:
                 f"{folder.path}: it was trained with another encoder than {inputs.contextual} is "
                 "now; put that one back."
             )
+
         bert = load_bert(folder, weights)
         self._embeddings = bert.embeddings  # of the weights no more is kept
         self._session = cache(partial(session, bert_graph(bert, int8)))  # by the number of threads
 
     def __call__(
-        self, question: Sequence[str], context: Sequence[str], threads: int = 1
+        self,
+        question: Sequence[str],
+        context: Sequence[str],
+        threads: int = 1,
     ) -> tuple[Floats, Floats]:
         """Contextual vectors of the words of both texts."""
         layout = self.lay_out(question, context)
@@ -134,6 +146,7 @@ class BertEncoder:
         if layout.query_pieces is not None and layout.query_mask is not None:
             types = np.zeros_like(layout.query_pieces)
             query = self._read(layout.query_pieces, types, layout.query_mask, threads)
+
         return query[layout.question_pieces[0]], main[layout.context_pieces[0]]
 
     def lay_out(self, question: Sequence[str], context: Sequence[str]) -> Layout[NDArray[Any]]:
@@ -143,10 +156,15 @@ class BertEncoder:
         question_rows = np.array([rows[word] for word in question])
         context_rows = np.array([rows[word] for word in context])
         table = self.pieces.table(words)
+
         return lay_out(self.pieces, table, [question_rows], [context_rows], self.pairing)
 
     def _read(
-        self, pieces: NDArray[Any], types: NDArray[Any], mask: NDArray[np.bool_], threads: int
+        self,
+        pieces: NDArray[Any],
+        types: NDArray[Any],
+        mask: NDArray[np.bool_],
+        threads: int,
     ) -> Floats:
         """[R, s] each -> [R·s, size]; every row is read without its padding, whose places hold
         nothing of meaning."""
@@ -156,6 +174,7 @@ class BertEncoder:
         for row, length in enumerate(mask.sum(axis=1).tolist()):
             x = words[pieces[row, :length]] + segments[types[row, :length]] + places[:length]
             out[row, :length] = run(None, {"embeddings": x})[0]
+
         return out.reshape(-1, out.shape[-1])
 
 
@@ -169,6 +188,7 @@ def load_bert(folder: Folder, weights: Weights) -> Bert:
     layers = config["num_hidden_layers"] + 1
     if len(mix) != layers:
         raise ValueError(f"a mix of {len(mix)} layers of {layers}")
+
     shares = np.exp(mix - mix.max())
     return Bert(
         weights=own,
@@ -196,11 +216,13 @@ def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
     path = source / ENCODER_WEIGHTS
     with user_error_on(f"{path}: damaged ({{why}}); fetch the encoder again.", OSError, ValueError):
         stored = map_safetensors(path)
+
     stored = part(stored, "bert.") or stored
     own = {name: stored[name] for name in expected if name in stored}
     why = misfit(own, expected)
     if why is not None:
         raise UserError(f"{path}: not what its config.json says ({why}); fetch the encoder again.")
+
     return {name: stored[name].astype(np.float32) for name in expected}
 
 
@@ -215,6 +237,7 @@ def bert_graph(bert: Bert, int8: bool = False) -> bytes:
     for number, share in enumerate(bert.mix[1:]):
         x = _layer(layers, f"encoder.layer.{number}", x, bert.heads, bert.epsilon)
         vectors = g.add(vectors, _share(g, x, share, bert.half))
+
     g.output("vectors", vectors, ("s", size))
     return g.to_bytes()
 
@@ -228,6 +251,7 @@ def _layer(layers: Layers, name: str, x: str, heads: int, epsilon: float) -> str
     dense = f"{name}.intermediate.dense"
     inner = layers.linear(x, w[f"{dense}.weight"].T, w[f"{dense}.bias"])
     activated = layers.g.op("Gelu", inner, domain="com.microsoft")
+
     return _residual(layers, f"{name}.output", activated, x, epsilon)
 
 
@@ -242,6 +266,7 @@ def _attention(layers: Layers, name: str, x: str, heads: int) -> str:
     for kind, scale in (("query", size**-0.5), ("key", 1), ("value", 1)):
         weights.append(w[f"{name}.{kind}.weight"].T * np.float32(scale))
         biases.append(w[f"{name}.{kind}.bias"] * np.float32(scale))
+
     q, k, v = layers.linears(x, weights, biases)
     by_head = np.array([-1, heads, size])
     Q = g.transpose(g.op("Reshape", q, by_head), 1, 0, 2)  # [heads, s, size]
@@ -249,6 +274,7 @@ def _attention(layers: Layers, name: str, x: str, heads: int) -> str:
     K = g.transpose(g.op("Reshape", k, by_head), 1, 2, 0)
     attended = g.matmul(g.softmax(g.matmul(Q, K)), V)
     by_word = g.transpose(attended, 1, 0, 2)
+
     return g.op("Reshape", by_word, np.array([-1, heads * size]))
 
 

@@ -31,7 +31,10 @@ EXCLUDED = -1e4  # logit of a word towards itself where it is left out, as in mo
 
 
 def reader_graph(
-    weights: Weights, config: NetworkConfig, attention: bool = False, in_c: bool = False
+    weights: Weights,
+    config: NetworkConfig,
+    attention: bool = False,
+    in_c: bool = False,
 ) -> bytes:
     """The model: ``question`` [n, D] and ``context`` [m, D], input vectors -> logits ``start`` and
     ``end`` [m].
@@ -49,15 +52,20 @@ def reader_graph(
     g.output("end", pointed[1], ("m",))
     if config.no_answer:
         g.output("none", pointed[2], (1,))
+
     if attention:
         for number, (Et, Bt) in enumerate(rounds, start=1):
             g.output(f"E{number}", g.transpose(Et), ("n", "m"))
             g.output(f"B{number}", g.transpose(Bt), ("m", "m"))
+
     return g.to_bytes()
 
 
 def network(
-    layers: Layers, config: NetworkConfig, question: str, context: str
+    layers: Layers,
+    config: NetworkConfig,
+    question: str,
+    context: str,
 ) -> tuple[list[str], list[Logits]]:
     """Input vectors [n, D] and [m, D] -> logits of start and end [m], and of no answer [1] if the
     network has it; the attentions of every round, where they are computed outside C."""
@@ -68,6 +76,7 @@ def network(
         rounds: list[Logits] = []
     else:
         R, rounds = _aligner(layers, config, U, V)
+
     return point(layers, config, R, V), rounds
 
 
@@ -87,15 +96,19 @@ def _aligner(layers: Layers, config: NetworkConfig, U: str, V: str) -> tuple[str
                 Z, Bt, S = align_self(layers, config, name, H, past, S, other)
             case "interactive":
                 H, Et = align_question(layers, config, name, R, V, past, S)
-                Z, Bt = H, _zeros(layers, R, R)
+                Z = H
+                Bt = _zeros(layers, R, R)
             case "self":
-                H, Et = R, _zeros(layers, R, V)
+                H = R
+                Et = _zeros(layers, R, V)
                 Z, Bt, S = align_self(layers, config, name, H, past, S, other)
             case unknown:
                 raise unknown_setting("network.align", unknown)
+
         rounds.append((Et, Bt))
         Zs.append(Z)
         R = _evidence(layers, config, t, Zs)
+
     return R, rounds
 
 
@@ -111,6 +124,7 @@ def _aligner_in_c(layers: Layers, config: NetworkConfig, U: str, V: str) -> str:
         Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B[1])
         Zs.append(Z)
         R = _evidence(layers, config, t, Zs)
+
     return R
 
 
@@ -127,7 +141,13 @@ def _zeros(layers: Layers, a: str, b: str) -> str:
 
 
 def align_question(
-    layers: Layers, config: NetworkConfig, name: str, R: str, V: str, past: Logits | None, S: str
+    layers: Layers,
+    config: NetworkConfig,
+    name: str,
+    R: str,
+    V: str,
+    past: Logits | None,
+    S: str,
 ) -> tuple[str, str]:
     """Interactive alignment: H [m, 2d] and Eᵀ.
 
@@ -142,10 +162,12 @@ def align_question(
         overlapping = g.softmax(past[0], axis=0)
         gamma = float(layers.w[f"{name}.gamma_E"])
         Et = g.op("Gemm", S, overlapping, Et, alpha=gamma)
+
     attention = g.softmax(Et)
     if fusion.mul is not None:
         product = g.mul(R, g.matmul(attention, V))
         both = g.add(both, layers.linear(product, fusion.mul))
+
     # (Wy−Ws)ṽ + b is a mean of what the question's words give, because attentions sum to 1
     both = g.op("Gemm", attention, layers.linear(V, fusion.y, fusion.bias), both)
     return fusion.fuse(layers, R, both), Et
@@ -172,6 +194,7 @@ def align_self(
         # Eq. 5
         overlapping = g.softmax(past[1], axis=0)
         Bt = g.op("Gemm", S, overlapping, Bt, alpha=float(layers.w[f"{name}.gamma_B"]))
+
     Bt = _without_diagonal(g, config, Bt, other)
     S = g.softmax(Bt)
     y = g.matmul(S, H)
@@ -179,6 +202,7 @@ def align_self(
     if fusion.mul is not None:
         y = g.concat(y, g.mul(H, y))
         W = np.concatenate([fusion.y, fusion.mul])
+
     both = g.add(both, layers.linear(y, W, fusion.bias))
     return fusion.fuse(layers, H, both), Bt, S
 
@@ -237,6 +261,7 @@ def align_in_c(
         joined = layers.linear(x, np.concatenate([W2, fusion.x], axis=1))
         keys = layers.linear(other, W1)
         at = 0
+
     places = np.array([0, at, width, width, is_self], np.int32)
     gamma = _next_gamma(layers.w, config, t, logits)
     W = native.pack(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
@@ -244,6 +269,7 @@ def align_in_c(
     kind = "Realign" if past else "Align"
     inputs = (joined, keys, other, x, places, gamma, *W, *past)
     o, along, down = layers.g.ops(kind, 3, *inputs, domain=native.DOMAIN)
+
     return o, (along, down)
 
 
@@ -272,17 +298,24 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
     both = g.op("Gemm", l1, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
     if fusion.mul is not None:
         both = g.op("Gemm", g.mul(s, l1), fusion.mul, both)
+
     fused = fusion.fuse(layers, s, both)
     end = _scores(layers, w["pointer.end.w"], end_parts, linear[1], R, fused)
     pointed = [g.op("Squeeze", logits, np.array([0])) for logits in (start, end)]
     if config.no_answer:
         l2 = g.matmul(g.softmax(end), R)
         pointed.append(_no_answer(layers, l1, l2, s))
+
     return pointed
 
 
 def _scores(
-    layers: Layers, weight: Array, parts: list[Array], linear: str | None, R: str, s: str
+    layers: Layers,
+    weight: Array,
+    parts: list[Array],
+    linear: str | None,
+    R: str,
+    s: str,
 ) -> str:
     """wᵀ tanh(W[r; s; r∘s; r−s]) for every r of R [1, m]; ``parts`` are the four of W."""
     g = layers.g
@@ -291,6 +324,7 @@ def _scores(
     if linear is None:
         W = native.pack(np.concatenate([Wr + Wd, Wm]))
         return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
+
     product = layers.linear(g.mul(R, s), Wm)
     inner = g.op("Tanh", g.add(g.add(linear, product), of_s))
     return g.op("Gemm", weight, inner, transA=1, transB=1)

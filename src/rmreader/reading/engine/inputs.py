@@ -29,7 +29,11 @@ class WordInputs:
     at their places."""
 
     def __init__(
-        self, lexicon: Lexicon, weights: Weights, inputs: Inputs, capacity: int = CAPACITY
+        self,
+        lexicon: Lexicon,
+        weights: Weights,
+        inputs: Inputs,
+        capacity: int = CAPACITY,
     ) -> None:
         self.lexicon = lexicon
         self.inputs = inputs
@@ -40,6 +44,7 @@ class WordInputs:
         if inputs.characters:
             self._characters = session(character_graph(weights))
             self._known += 2 * inputs.character_size
+
         self._lock = Lock()
         self._forget(0)
 
@@ -50,10 +55,12 @@ class WordInputs:
             rows = self._find([*question, *context])
             x = self._table.take(rows, axis=0)
             keys = self._keys.take(rows)
+
         if self.inputs.exact_match:
             same = keys[:n, None] == keys[n:]
             x[:n, -1] = same.any(axis=1)
             x[n:, -1] = same.any(axis=0)
+
         return x[:n], x[n:]
 
     def _forget(self, wanted: int) -> None:
@@ -74,8 +81,10 @@ class WordInputs:
             if len(self._rows) + len(new) > len(self._table):
                 new = list(dict.fromkeys(words))
                 self._forget(len(new))
+
             self._learn(new)
             rows = [self._rows[word] for word in words]
+
         return np.fromiter(rows, np.int64, len(rows))
 
     def _learn(self, words: list[str]) -> None:
@@ -87,9 +96,11 @@ class WordInputs:
         self._table[begin:end, :dim] = known.vectors[1:]
         if self._trained is not None:
             self._table[begin:end, :dim] += self._trained[known.trainable[1:]]
+
         if self._characters is not None:
             feeds = {"characters": known.characters[1:], "lengths": known.lengths[1:]}
             self._table[begin:end, dim : self._known] = self._characters.run(None, feeds)[0]
+
         for row, word in enumerate(words, start=begin):
             folded = word.casefold()
             self._keys[row] = self._keys_by_word.setdefault(folded, len(self._keys_by_word))
@@ -108,6 +119,7 @@ def character_graph(weights: Weights) -> bytes:
     _, last = layers.lstm("encoder.characters.lstm", by_step, lengths)
     by_word = g.transpose(last, 1, 0, 2)  # from [2, W, size]
     g.output("states", g.op("Reshape", by_word, np.array([0, -1])), ("W", "s"))
+
     return g.to_bytes()
 
 
@@ -123,4 +135,5 @@ def session(model: bytes, threads: int = 1) -> ort.InferenceSession:
     options.log_severity_level = 3
     options.add_session_config_entry("session.force_spinning_stop", "1")
     native.register(options)
+
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -57,10 +57,15 @@ class Graph:
         dtype = _number(2, _TYPES[array.dtype.name])
         content = _bytes(9, np.ascontiguousarray(array).tobytes())
         self._constants.append(_bytes(5, shape + dtype + _text(8, name) + content))
+
         return name
 
     def op(
-        self, kind: str, *inputs: str | NDArray[Any], domain: str = "", **attributes: Any
+        self,
+        kind: str,
+        *inputs: str | NDArray[Any],
+        domain: str = "",
+        **attributes: Any,
     ) -> str:
         """A node with one output; arrays among the inputs become constants, ``""`` is absent."""
         return self.ops(kind, 1, *inputs, domain=domain, **attributes)[0]
@@ -79,6 +84,7 @@ class Graph:
         sources = []
         for value in inputs:
             sources.append(value if isinstance(value, str) else self.constant(value))
+
         self._nodes.append(_node(kind, sources, names, domain, attributes))
         self._domains.setdefault(domain, 1)
         return names
@@ -123,12 +129,17 @@ class Graph:
         opsets = []
         for domain, version in self._domains.items():
             opsets.append(_bytes(8, _text(1, domain) + _number(2, version)))
+
         head = [_number(1, IR_VERSION), _text(2, "rmreader")]
         return b"".join([*head, _bytes(7, b"".join(graph)), *opsets])
 
 
 def _node(
-    kind: str, inputs: list[str], outputs: list[str], domain: str, attributes: dict[str, Any]
+    kind: str,
+    inputs: list[str],
+    outputs: list[str],
+    domain: str,
+    attributes: dict[str, Any],
 ) -> bytes:
     parts = [_text(1, name) for name in inputs]
     parts += [_text(2, name) for name in outputs]
@@ -150,6 +161,7 @@ def _attribute(name: str, value: Any) -> bytes:
             return head + b"".join(parts) + _number(20, 7)
         case float():
             return head + b"\x15" + np.float32(value).tobytes() + _number(20, 1)
+
     kind = type(value).__name__
     raise TypeError(f"attribute {name}: {kind} is none that an operator here takes")
 
@@ -160,6 +172,7 @@ def _value(name: str, dtype: str, shape: Shape) -> bytes:
     for size in shape:
         dimension = _text(2, size) if isinstance(size, str) else _number(1, size)
         dims.append(_bytes(1, dimension))
+
     tensor = _number(1, _TYPES[dtype]) + _bytes(2, b"".join(dims))
     return _text(1, name) + _bytes(2, _bytes(1, tensor))
 
