@@ -1,8 +1,11 @@
-"""The one step that pyproject.toml cannot say: compile the C operators into a library.
+"""What pyproject.toml cannot say: compile the C operators into a library, and make a release.
 
 The library lies beside ``native.py`` and uses no part of Python: it needs no Python headers, and
 one wheel per platform serves every Python 3. Where no compiler is found (``CC``, else cc, gcc or
 clang) the wheel is for any platform and reads in float, more slowly.
+
+The version is that of the tag. Two builds of one commit are the same to the last byte, and the
+wheel has a list of its parts. What does this is in ``release/``.
 """
 
 import os
@@ -15,7 +18,18 @@ from pathlib import Path
 from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
+from setuptools.command.sdist import sdist
 
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))  # which a build in isolation leaves out
+
+from release.archive import write_archive  # noqa: E402
+from release.parts import NAME, parts  # noqa: E402
+from release.version import NUMBER, moment, stamped, version  # noqa: E402
+
+VERSION = version(ROOT)
+MOMENT = moment(ROOT)
+os.environ["SOURCE_DATE_EPOCH"] = str(MOMENT)  # which setuptools dates the files of a wheel by
 ROOM = Path("src/rmreader/reading/engine")
 LIBRARY = ROOM / "_native.so"
 FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared"]
@@ -75,9 +89,26 @@ class BuildNative(Command):
 
 
 class Build(build):
-    """Build, and the library with it."""
+    """Build, and the library with it; the code that was built says its version."""
 
     sub_commands = [*build.sub_commands, ("build_native", None)]
+
+    def run(self) -> None:
+        super().run()
+        built = Path(self.build_lib) / NUMBER.relative_to("src")
+        if built.is_file():  # as it is but for an editable installation
+            code = built.read_text(encoding="utf-8")
+            built.unlink()  # it may be a link to the source
+            built.write_text(stamped(code, VERSION), encoding="utf-8")
+
+
+class Source(sdist):
+    """The source archive, the same whoever makes it."""
+
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, owner=None, group=None):
+        target = Path(f"{base_name}.tar.gz")
+        write_archive(Path(base_dir), target, MOMENT)
+        return str(target)
 
 
 class Wheel(bdist_wheel):
@@ -85,6 +116,18 @@ class Wheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
+
+    def write_wheelfile(self, folder: str, *words: object, **more: object) -> None:
+        super().write_wheelfile(folder, *words, **more)
+        lists = Path(folder) / "sboms"
+        lists.mkdir(exist_ok=True)
+        package = Path(self.bdist_dir) / "rmreader"
+        text = parts(ROOT / "pyproject.toml", package, VERSION, MOMENT)
+        (lists / NAME).write_text(text, encoding="utf-8")
+        # Modes depend on whoever checked the files out.
+        for path in Path(self.bdist_dir).rglob("*"):
+            if path.is_file():
+                path.chmod(0o644)
 
 
 class Package(Distribution):
@@ -95,6 +138,7 @@ class Package(Distribution):
 
 
 setup(
+    version=VERSION,
     distclass=Package,
-    cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": Wheel},
+    cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": Wheel, "sdist": Source},
 )

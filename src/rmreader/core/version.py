@@ -7,6 +7,7 @@ from pathlib import Path
 from rmreader.core.processes import stdout_of
 
 __version__ = "0.2.0"
+"""Of what is worked on here; a build has its tag's in its place (``release/version.py``)."""
 
 
 def commit() -> str:
