@@ -4,10 +4,11 @@
     python -m lab.retrieval train --out work/retrieval --device cuda   # minutes; torch and NumPy alone
     python -m lab.retrieval build --out work/retrieval                 # the file that ships
 
-``prepare`` writes questions and passages as piece counts. ``train`` learns by contrast: a question's
+``prepare`` writes questions and passages as pieces. ``train`` learns by contrast: a question's
 passage must score higher than the other passages of its batch, and than those that the search would
-confuse it with. What is scored is what the search uses, a mix of the cosine with BM25, so the vectors
-learn what the words do not say. Everyday `held` and held-out articles of SQuAD choose the epoch and
+confuse it with. What is scored is what the search uses, a mix of BM25 with the cosines of the passage
+and of its best part, so the vectors learn what the words do not say. The table begins as what a
+sentence encoder makes of each piece alone. Everyday `held` and held-out articles of SQuAD choose the epoch and
 the mix; everyday `test` and SQuAD's dev set are never read. ``train`` goes on where it was stopped,
 from its last evaluation.
 """
@@ -31,8 +32,13 @@ SHIPPED_TABLE = "src/rmreader/readers/shipped/retrieval/table.safetensors"
 HELD_ARTICLES = 24  # of SQuAD, whose questions choose
 HELD_QUESTIONS = 1500
 WIKI_PASSAGES = 60_000
-DIM = 256
+MOST_DIM = 320
 HARD_LIST = 30  # passages that each question is confused with, of which a batch takes some
+LONGEST_QUESTION = 48  # pieces that the network looks at
+BLOCK = 16  # pieces; a part of a passage is two blocks
+MOST_BLOCKS = 24  # of a passage that are looked at
+IN_PART = 0.6  # what the best part counts in the cosine, against the whole passage
+CAP = 0.6  # BM25 counts in full from this share of what the question's words could have on
 K1, B = 1.2, 0.75  # of BM25, as FTS5 has them
 MIXES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 SHARES = {"squad": 0.4, "everyday": 0.3, "more": 0.12, "wiki": 0.18}  # of a batch
@@ -42,17 +48,15 @@ SHARES = {"squad": 0.4, "everyday": 0.3, "more": 0.12, "wiki": 0.18}  # of a bat
 
 
 @dataclass
-class Bags:
-    """Texts as piece counts, ready to be written as three arrays."""
+class Texts:
+    """Texts as pieces in order, ready to be written as two arrays."""
 
     pieces: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=lambda: [0])
 
-    def add(self, bag: dict[int, int]) -> int:
+    def add(self, pieces: Sequence[int]) -> int:
         """Add a text; returns its number."""
-        self.pieces.extend(bag.keys())
-        self.counts.extend(min(count, 255) for count in bag.values())
+        self.pieces.extend(pieces[: BLOCK * MOST_BLOCKS])
         self.ends.append(len(self.pieces))
         return len(self.ends) - 2
 
@@ -60,7 +64,6 @@ class Bags:
         """The arrays by name."""
         return {
             f"{name}_pieces": np.array(self.pieces, np.uint16),
-            f"{name}_counts": np.array(self.counts, np.uint8),
             f"{name}_ends": np.array(self.ends, np.uint32),
         }
 
@@ -72,8 +75,8 @@ class Collector:
         from rmreader.text.vectors import SubwordTable
 
         self.table = SubwordTable.load("pieces")
-        self.questions = Bags()
-        self.passages = Bags()
+        self.questions = Texts()
+        self.passages = Texts()
         self.gold: list[int] = []
         self.source: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -81,25 +84,25 @@ class Collector:
     def passage(self, text: str) -> int:
         """The number of a passage; the same text has one number."""
         if text not in self._numbers:
-            self._numbers[text] = self.passages.add(self.bag(text))
+            self._numbers[text] = self.passages.add(self.split(text))
         return self._numbers[text]
 
     def question(self, text: str, passage: int, source: str) -> None:
         """Add a question of a passage."""
-        bag = self.bag(text)
-        if bag:
-            self.questions.add(bag)
+        pieces = self.split(text)
+        if pieces:
+            self.questions.add(pieces)
             self.gold.append(passage)
             self.source.append(source)
 
-    def bag(self, text: str) -> dict[int, int]:
+    def split(self, text: str) -> list[int]:
         """The pieces of a text."""
-        from rmreader.documents.embedding import split_pieces
+        from rmreader.documents.embedding import split_text
 
-        return split_pieces(self.table, text)
+        return split_text(self.table, text)
 
 
-def prepare(data: Path, everyday: Path, out: Path) -> None:
+def prepare(data: Path, everyday: Path, encoder: str, out: Path) -> None:
     """Write ``train.npz``: everything that ``train`` reads."""
     out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(20261118)
@@ -119,8 +122,7 @@ def prepare(data: Path, everyday: Path, out: Path) -> None:
         gold=np.array(collector.gold, np.uint32),
         source=np.array(collector.source),
         stop=np.array(sorted(set(stop)), np.uint16),
-        vectors=table.vectors,
-        scale=table.scale,
+        **start_vectors(table.pieces, encoder),
     )
     for source in sorted(set(collector.source)):
         print(source, collector.source.count(source))
@@ -130,6 +132,42 @@ def prepare(data: Path, everyday: Path, out: Path) -> None:
         (out / "train.npz").stat().st_size >> 20,
         "MiB",
     )
+
+
+def start_vectors(pieces: Sequence[str], encoder: str) -> dict[str, Any]:
+    """What a sentence encoder makes of each piece alone, its main axes first, in eight bits."""
+    import torch
+    from transformers import AutoModel
+
+    from rmreader.text.pieces import encoder_folder
+
+    folder = encoder_folder(encoder)
+    vocabulary = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    model = AutoModel.from_pretrained(folder).eval()
+    ids = torch.tensor([vocabulary[piece] for piece in pieces])
+    states = []
+    with torch.no_grad():
+        for part in ids.split(1024):
+            first = torch.full_like(part, vocabulary["[CLS]"])
+            last = torch.full_like(part, vocabulary["[SEP]"])
+            rows = torch.stack([first, part, last], 1)
+            hidden = model(input_ids=rows, attention_mask=torch.ones_like(rows)).last_hidden_state
+            states.append(hidden.mean(1))
+    return quantize(main_axes(torch.cat(states).numpy()))
+
+
+def main_axes(vectors: np.ndarray) -> np.ndarray:
+    """Vectors turned to their main axes; what all of them share is left out."""
+    centred = vectors - vectors.mean(0)
+    _, _, axes = np.linalg.svd(centred[:: max(1, len(vectors) // 8000)], full_matrices=False)
+    return np.asarray(centred @ axes[1 : MOST_DIM + 1].T)
+
+
+def quantize(table: np.ndarray) -> dict[str, Any]:
+    """A table in eight bits, with a scale for each row."""
+    scale = np.abs(table).max(axis=1) / 127 + 1e-12
+    codes = np.round(table / scale[:, None]).astype(np.int8)
+    return {"vectors": codes, "scale": scale.astype(np.float32)}
 
 
 def stop_words() -> frozenset[str]:
@@ -160,8 +198,9 @@ def add_squad(collector: Collector, data: Path, rng: random.Random) -> None:
 
 def add_everyday(collector: Collector, folder: Path, rng: random.Random) -> None:
     """Everyday texts to learn from; `held` to choose, beside as many others as a folder has."""
-    for text in read_everyday(folder / "learn.txt.gz"):
-        add_text(collector, text, "everyday", rng)
+    for name in ("learn", "learn-2"):
+        for text in read_everyday(folder / f"{name}.txt.gz"):
+            add_text(collector, text, "everyday", rng)
     for text in read_everyday(folder / "held.txt.gz"):
         add_text(collector, text, "held-everyday", rng)
 
@@ -210,6 +249,8 @@ def add_more(collector: Collector, data: Path) -> None:
 
     files = (
         "fairytaleqa-train",
+        "fairytaleqa-val",
+        "narrativeqa-summaries-dev",
         "narrativeqa-summaries-test",
         "tydiqa-goldp-en-train",
         "qed-nq-dev",
@@ -251,7 +292,7 @@ def add_wiki(collector: Collector, data: Path, rng: random.Random) -> None:
 
 
 class TrainingData:
-    """The arrays of ``prepare`` on a device."""
+    """The arrays of ``prepare`` on a device: bags of pieces, and the blocks of passages."""
 
     def __init__(self, path: Path, device: str) -> None:
         import torch
@@ -259,21 +300,50 @@ class TrainingData:
         arrays = np.load(path)
         self.device = device
         self.size = len(arrays["scale"])
-        self.questions = self._bags(arrays, "question")
-        self.passages = self._bags(arrays, "passage")
+        self.sequences = self._texts(arrays, "question")
+        self.questions = self._bags(self.sequences)
+        passages = self._texts(arrays, "passage")
+        self.passages = self._bags(passages)
+        self.blocks, self.block_ends = self._blocks(passages)
         self.gold = torch.from_numpy(arrays["gold"].astype(np.int64)).to(device)
         self.source = arrays["source"]
         self.table = arrays["vectors"].astype(np.float32) * arrays["scale"][:, None]
         self.idf = self._idf(arrays["stop"])
         self.weights = self._bm25_weights()
 
-    def _bags(self, arrays: Any, name: str) -> tuple[Any, Any, Any]:
+    def _texts(self, arrays: Any, name: str) -> tuple[Any, Any]:
         import torch
 
         pieces = torch.from_numpy(arrays[f"{name}_pieces"].astype(np.int64)).to(self.device)
-        counts = torch.from_numpy(arrays[f"{name}_counts"].astype(np.float32)).to(self.device)
         ends = torch.from_numpy(arrays[f"{name}_ends"].astype(np.int64)).to(self.device)
-        return pieces, counts, ends
+        return pieces, ends
+
+    def _bags(self, texts: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+        """Different pieces of each text, how often each is in it, where each text ends."""
+        import torch
+
+        pieces, ends = texts
+        numbers = torch.arange(len(ends) - 1, device=self.device)
+        owner = torch.repeat_interleave(numbers, ends[1:] - ends[:-1])
+        keys, counts = torch.unique(owner * self.size + pieces, return_counts=True)
+        sizes = torch.bincount(keys // self.size, minlength=len(numbers))
+        bag_ends = torch.cat([sizes.new_zeros(1), torch.cumsum(sizes, 0)])
+        return keys % self.size, counts.float(), bag_ends
+
+    def _blocks(self, texts: tuple[Any, Any]) -> tuple[tuple[Any, Any, Any], Any]:
+        """The blocks of all passages as bags, and the number of the block that each ends before."""
+        import torch
+
+        pieces, ends = texts
+        sizes = ends[1:] - ends[:-1]
+        counts = (sizes + BLOCK - 1) // BLOCK
+        last = torch.cumsum(counts, 0)
+        owner = torch.repeat_interleave(torch.arange(len(sizes), device=self.device), counts)
+        place = torch.arange(len(owner), device=self.device) - (last - counts)[owner]
+        begins = ends[:-1][owner] + BLOCK * place
+        block_ends = torch.cat([begins, ends[-1:]])
+        ones = torch.ones(len(pieces), device=self.device)
+        return (pieces, ones, block_ends), torch.cat([last.new_zeros(1), last])
 
     def _idf(self, stop: np.ndarray) -> Any:
         import torch
@@ -282,7 +352,7 @@ class TrainingData:
         found = torch.bincount(pieces, minlength=self.size).float()
         total = len(ends) - 1
         idf = torch.log((total - found + 0.5) / (found + 0.5)).clamp(min=1e-6)
-        idf[torch.from_numpy(stop.astype(np.int64))] = 0.0
+        idf[torch.from_numpy(stop.astype(np.int64)).to(self.device)] = 0.0
         return idf
 
     def _bm25_weights(self) -> Any:
@@ -311,31 +381,83 @@ def gather(bags: tuple[Any, Any, Any], rows: Any) -> tuple[Any, Any, Any]:
 
 
 class Model:
-    """The table, the weights of pieces in questions, and how sharply scores are compared."""
+    """The table, the weights of pieces in questions, and how sharply scores are compared.
 
-    def __init__(self, table: np.ndarray, idf: Any, device: str) -> None:
+    With ``layers`` the pieces of a question also look at each other, in a small network whose
+    sum is added to theirs.
+    """
+
+    def __init__(self, data: TrainingData, dim: int, layers: int) -> None:
         import torch
+        from torch import nn
 
-        # A good place to begin: rare pieces count more, what all vectors share counts nothing.
-        centred = table - table.mean(0)
-        _, _, axes = np.linalg.svd(centred[:: max(1, len(table) // 8000)], full_matrices=False)
-        vectors = centred @ axes[1 : DIM + 1].T
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-6
-        vectors *= (idf.cpu().numpy()[:, None] + 0.3) / 8
+        device = data.device
+        # A good place to begin: rare pieces count more.
+        vectors = data.table[:, :dim] / np.linalg.norm(data.table[:, :dim], axis=1).mean()
+        vectors = vectors * (data.idf.cpu().numpy()[:, None] + 0.3) / 8
         self.table = torch.tensor(vectors, dtype=torch.float32, device=device, requires_grad=True)
-        self.weights = torch.zeros(len(table), device=device, requires_grad=True)
-        self.sharpness = torch.tensor(
-            [math.log(20.0), math.log(20.0)], device=device, requires_grad=True
-        )
+        self.weights = torch.zeros(len(vectors), device=device, requires_grad=True)
+        self.sharpness = torch.full((3,), math.log(20.0), device=device, requires_grad=True)
+        self.network = None
+        if layers:
+            kind = nn.TransformerEncoderLayer(
+                dim, 4, 2 * dim, 0.1, "gelu", batch_first=True, norm_first=True
+            )
+            self.network = nn.TransformerEncoder(kind, layers, enable_nested_tensor=False)
+            self.places = nn.Parameter(0.02 * torch.randn(LONGEST_QUESTION, dim, device=device))
+            self.out = nn.Linear(dim, dim, bias=False)
+            nn.init.zeros_(self.out.weight)
+            self.network.to(device)
+            self.out.to(device)
 
     def parameters(self) -> list[Any]:
         """What is learned."""
-        return [self.table, self.weights, self.sharpness]
+        some = [self.table, self.weights, self.sharpness]
+        if self.network is not None:
+            some += [self.places, self.out.weight, *self.network.parameters()]
+        return some
 
-    def encode(
+    def train(self, mode: bool) -> None:
+        """Whether parts of the network are left out by chance."""
+        if self.network is not None:
+            self.network.train(mode)
+
+    def encode_questions(self, data: TrainingData, rows: Any, drop: float = 0.0) -> Any:
+        """Vectors of length one."""
+        from torch.nn import functional
+
+        sums = self._sums(data.questions, rows, True, drop)
+        if self.network is not None:
+            sums = sums + self._context(data, rows)
+        return functional.normalize(sums, dim=1, eps=1e-6)
+
+    def encode_passages(self, data: TrainingData, rows: Any, drop: float = 0.0) -> Any:
+        """Vectors of length one."""
+        from torch.nn import functional
+
+        return functional.normalize(self._sums(data.passages, rows, False, drop), dim=1, eps=1e-6)
+
+    def encode_parts(self, data: TrainingData, rows: Any) -> Any:
+        """Vectors of length one of every two blocks; a passage has as many as the longest."""
+        import torch
+        from torch.nn import functional
+
+        begins = data.block_ends[rows]
+        counts = data.block_ends[rows + 1] - begins
+        most = int(counts.max())
+        places = torch.arange(most, device=data.device)
+        real = places[None] < counts[:, None]
+        numbers = (begins[:, None] + places[None])[real]
+        sums = self._sums(data.blocks, numbers, False)
+        padded = sums.new_zeros(len(rows), most, sums.shape[1])
+        padded[real] = sums
+        with_last = padded.clone()
+        with_last[:, 1:] += padded[:, :-1]
+        return functional.normalize(with_last * real[:, :, None], dim=2, eps=1e-6)
+
+    def _sums(
         self, bags: tuple[Any, Any, Any], rows: Any, question: bool, drop: float = 0.0
     ) -> Any:
-        """Vectors of length one."""
         import torch
         from torch.nn import functional
 
@@ -346,10 +468,23 @@ class Model:
             weights = weights * self.weights[pieces].exp()
         if drop:
             weights = weights * (torch.rand_like(weights) > drop)
-        sums = functional.embedding_bag(
+        return functional.embedding_bag(
             pieces, self.table, begins, mode="sum", per_sample_weights=weights
         )
-        return functional.normalize(sums, dim=1, eps=1e-6)
+
+    def _context(self, data: TrainingData, rows: Any) -> Any:
+        """What the pieces of questions say together."""
+        import torch
+
+        pieces, ends = data.sequences
+        sizes = (ends[rows + 1] - ends[rows]).clamp(max=LONGEST_QUESTION)
+        places = torch.arange(int(sizes.max()), device=data.device)
+        real = places[None] < sizes[:, None]
+        flat = (ends[rows][:, None] + places[None]).clamp(max=len(pieces) - 1)
+        # Lengths of vectors say what pieces count: here each is as long as the others.
+        states = torch.nn.functional.normalize(self.table[pieces[flat]], dim=2)
+        states = self.network(states + self.places[: len(places)], src_key_padding_mask=~real)
+        return self.out((states * real[:, :, None]).sum(1) / sizes[:, None])
 
 
 def bm25(data: TrainingData, questions: Any, passages: Any) -> Any:
@@ -373,24 +508,41 @@ def bm25(data: TrainingData, questions: Any, passages: Any) -> Any:
     return scores
 
 
-def mix(cosine: Any, words: Any, share: float) -> Any:
+def most_words(data: TrainingData, questions: Any) -> Any:
+    """BM25 that a passage with all words of the question could have, about."""
+    import torch
+
+    places, _, owner = gather(data.questions, questions)
+    worth = data.idf[data.questions[0][places]] * (K1 + 1)
+    sums = torch.zeros(len(questions), device=data.device)
+    return sums.index_add_(0, owner, worth)
+
+
+def mix(cosine: Any, words: Any, most: Any, share: float) -> Any:
     """The score that the search sorts by."""
-    best = words.max(dim=1, keepdim=True).values.clamp(min=1e-6)
-    return share * cosine + (1 - share) * words / best
+    import torch
+
+    best = words.max(dim=1).values
+    full = torch.maximum(best, CAP * most).clamp(min=1e-6)
+    return share * cosine + (1 - share) * words / full[:, None]
+
+
+def best_part(questions: Any, parts: Any) -> Any:
+    """The cosine of each question with the best part of each passage."""
+    count, most, dim = parts.shape
+    return (questions @ parts.view(-1, dim).T).view(-1, count, most).amax(2)
 
 
 def mine(data: TrainingData, model: Model, questions: Any, candidates: Any, count: int) -> Any:
     """For each question the passages that the mix likes best and that are not its own."""
     import torch
 
-    vectors = torch.cat(
-        [model.encode(data.passages, part, False) for part in candidates.split(8192)]
-    )
+    vectors = torch.cat([model.encode_passages(data, part) for part in candidates.split(8192)])
     lists = []
     for rows in questions.split(1024):
-        cosine = model.encode(data.questions, rows, True) @ vectors.T
+        cosine = model.encode_questions(data, rows) @ vectors.T
         words = torch.cat([bm25(data, rows, part) for part in candidates.split(16384)], dim=1)
-        scores = mix(cosine, words, 0.5)
+        scores = mix(cosine, words, most_words(data, rows), 0.6)
         scores[data.gold[rows][:, None] == candidates[None, :]] = -2.0
         lists.append(candidates[scores.topk(count, dim=1).indices])
     return torch.cat(lists)
@@ -404,20 +556,28 @@ def measure(
 
     rows = torch.from_numpy(np.flatnonzero(data.source == source)).to(data.device)
     candidates = torch.unique(torch.cat([data.gold[rows], distractors]))
+    model.train(False)
     with torch.no_grad():
-        vectors = torch.cat(
-            [model.encode(data.passages, part, False) for part in candidates.split(8192)]
-        )
-        cosine = model.encode(data.questions, rows, True) @ vectors.T
-        words = torch.cat([bm25(data, rows, part) for part in candidates.split(4096)], dim=1)
+        questions = model.encode_questions(data, rows)
+        columns = [
+            (
+                questions @ model.encode_passages(data, part).T,
+                best_part(questions, model.encode_parts(data, part)),
+                bm25(data, rows, part),
+            )
+            for part in candidates.split(1024)
+        ]
+        whole, parts, words = (torch.cat(some, dim=1) for some in zip(*columns, strict=True))
+        most = most_words(data, rows)
         right = torch.searchsorted(candidates, data.gold[rows])
         recalls = {}
         for share in (0.0, *MIXES, 1.0):
-            scores = mix(cosine, words, share)
+            scores = mix(IN_PART * parts + (1 - IN_PART) * whole, words, most, share)
             rank = (scores > scores.gather(1, right[:, None])).sum(1)
             recalls[f"{share:.1f}"] = [
                 round(100 * float((rank < k).float().mean()), 2) for k in (1, 5, 10)
             ]
+    model.train(True)
     return recalls
 
 
@@ -435,12 +595,21 @@ class Settings:
     rate: float = 2e-3
     drop: float = 0.1
     """Share of pieces that are left out, by chance."""
+    share: float = 0.6
+    """Of the cosine in the mix that learns."""
+    everyday: float = 0.3
+    """Share of everyday questions in a batch; the others share the rest as ``SHARES`` has it."""
+    dim: int = 256
+    layers: int = 0
+    """Of a network that questions go through, beside the sum of their pieces."""
     seed: int = 1
     evaluations: int = 16
     minutes: float = 30.0
-    """Stop after so long; the next run goes on."""
+    """At most so long; the rate of learning ends at zero then."""
     limit: int = 0
     """Use only so many questions; 0 is all of them."""
+    resumable: int = 1
+    """Whether the state is kept (eight times the table)."""
     device: str = "cpu"
 
 
@@ -453,12 +622,16 @@ class Trainer:
         self.settings = settings
         self.began = time.monotonic()
         torch.manual_seed(settings.seed)
+        torch.set_float32_matmul_precision("high")
         self.rng = np.random.default_rng(settings.seed)
         self.data = TrainingData(settings.out / "train.npz", settings.device)
-        self.model = Model(self.data.table, self.data.idf, settings.device)
+        self.model = Model(self.data, settings.dim, settings.layers)
         self.optimizer = torch.optim.Adam(self.model.parameters(), betas=(0.9, 0.98))
         self.step = 0
         self.best = 0.0
+        others = (1 - settings.everyday) / (1 - SHARES["everyday"])
+        self.shares = {name: others * share for name, share in SHARES.items()}
+        self.shares["everyday"] = settings.everyday
         self.rows = {name: self._rows(name) for name in SHARES}
         self.hard_passages = torch.zeros(0)
         self._resume()
@@ -467,21 +640,22 @@ class Trainer:
         """Train to the end, or until the time is over."""
         settings = self.settings
         self._mine()
-        while self.step < settings.steps:
+        mined_again = False
+        evaluated = 0.0
+        while self._done() < 1:
             loss = self._step()
             self.step += 1
-            late = time.monotonic() - self.began > 60 * settings.minutes
-            if (
-                self.step % max(1, settings.steps // settings.evaluations) == 0
-                or self.step == settings.steps
-                or late
-            ):
-                self._evaluate(loss)
-            if late:
-                print("out of time; run it again to go on", flush=True)
-                return
-            if self.step == settings.steps // 3:
+            if not mined_again and self._done() > 1 / 3:
                 self._mine()
+                mined_again = True
+            if self._done() >= min(1.0, evaluated + 1 / settings.evaluations):
+                evaluated = self._done()
+                self._evaluate(loss)
+
+    def _done(self) -> float:
+        """The share of the training that is done, in steps or in time, whichever is more."""
+        spent = (time.monotonic() - self.began) / (60 * self.settings.minutes)
+        return max(self.step / self.settings.steps, spent)
 
     def _rows(self, name: str) -> np.ndarray:
         rows = np.flatnonzero(self.data.source == name)
@@ -514,28 +688,30 @@ class Trainer:
 
         settings = self.settings
         data = self.data
-        share_left = 1 - self.step / settings.steps
+        share_left = max(0.0, 1 - self._done())
         for group in self.optimizer.param_groups:
             group["lr"] = (
                 settings.rate * min(1.0, (self.step + 1) / 100) * (0.02 + 0.98 * share_left)
             )
         picked = [
             self.rng.choice(self.rows[name], int(settings.batch * share))
-            for name, share in SHARES.items()
+            for name, share in self.shares.items()
         ]
         rows = self._on_device(np.concatenate(picked))
         columns = self._on_device(self.rng.choice(HARD_LIST, settings.hard, replace=False))
         near = self.hard_passages[rows][:, columns]
         passages = torch.unique(torch.cat([data.gold[rows], near.flatten()]))
-        questions = self.model.encode(data.questions, rows, True, settings.drop)
-        vectors = self.model.encode(data.passages, passages, False, settings.drop)
-        cosine = questions @ vectors.T
+        questions = self.model.encode_questions(data, rows, settings.drop)
+        whole = questions @ self.model.encode_passages(data, passages, settings.drop).T
+        parts = best_part(questions, self.model.encode_parts(data, passages))
+        cosine = IN_PART * parts + (1 - IN_PART) * whole
         words = bm25(data, rows, passages)
         target = torch.searchsorted(passages, data.gold[rows])
         scale = self.model.sharpness.exp()
-        mixed = functional.cross_entropy(scale[0] * mix(cosine, words, 0.5), target)
-        alone = functional.cross_entropy(scale[1] * cosine, target)
-        loss = mixed + 0.3 * alone
+        mixed = mix(cosine, words, most_words(data, rows), settings.share)
+        loss = functional.cross_entropy(scale[0] * mixed, target)
+        loss = loss + 0.2 * functional.cross_entropy(scale[1] * cosine, target)
+        loss = loss + 0.2 * functional.cross_entropy(scale[2] * whole, target)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
@@ -569,12 +745,17 @@ class Trainer:
             print(
                 "   ",
                 name,
-                {share: table[share] for share in ("0.0", "0.4", "0.5", "0.6", "1.0")},
+                {
+                    share: table[share]
+                    for share in ("0.0", "0.4", "0.5", "0.6", "0.7", "0.8", "1.0")
+                },
                 flush=True,
             )
         if score > self.best:
             self.best = score
             save(self.model, self.settings.out / f"model-{self.settings.name}.npz")
+        if not self.settings.resumable:
+            return
         parameters = [parameter.data for parameter in self.model.parameters()]
         state = {"parameters": parameters, "optimizer": self.optimizer.state_dict()}
         torch.save({**state, "step": self.step, "best": self.best}, self._state)
@@ -604,13 +785,14 @@ class Trainer:
 
 def save(model: Model, path: Path) -> None:
     """Write the table in eight bits, as it ships."""
-    table = model.table.detach().cpu().numpy()
-    scale = np.abs(table).max(axis=1) / 127 + 1e-12
-    codes = np.round(table / scale[:, None]).astype(np.int8)
-    weights = np.exp(model.weights.detach().cpu().numpy())
-    np.savez_compressed(
-        path, vectors=codes, scale=scale.astype(np.float32), weights=weights.astype(np.float32)
-    )
+    arrays = quantize(model.table.detach().cpu().numpy())
+    arrays["weights"] = np.exp(model.weights.detach().cpu().numpy()).astype(np.float32)
+    if model.network is not None:
+        for name, value in model.network.state_dict().items():
+            arrays[f"network.{name}"] = value.cpu().numpy().astype(np.float16)
+        arrays["out"] = model.out.weight.detach().cpu().numpy().astype(np.float16)
+        arrays["places"] = model.places.detach().cpu().numpy().astype(np.float16)
+    np.savez_compressed(path, **arrays)
 
 
 # ---------------------------------------------------------------- build
@@ -634,7 +816,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("stage", choices=("prepare", "train", "build"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--everyday", type=Path, default=Path("lab/everyday"))
+    parser.add_argument("--everyday-texts", type=Path, default=Path("lab/everyday"))
+    parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--out", type=Path, default=Path("work/retrieval"))
     parser.add_argument("--to", type=Path, default=Path(SHIPPED_TABLE))
     for setting in fields(Settings)[1:]:
@@ -642,7 +825,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{setting.name}", type=kind, default=setting.default)
     options = parser.parse_args(arguments)
     if options.stage == "prepare":
-        prepare(options.data, options.everyday, options.out)
+        prepare(options.data, options.everyday_texts, options.encoder, options.out)
     elif options.stage == "train":
         settings = {setting.name: getattr(options, setting.name) for setting in fields(Settings)}
         Trainer(Settings(**settings)).run()

@@ -27,6 +27,8 @@ SHIPPED_TABLE = (
 )
 _WORD = re.compile(r"\w+")
 _MOST_PIECES = 2000  # different ones, of one text
+_PART = 16  # pieces of a block; as the table was trained
+_LONGEST = 4000  # pieces of a text whose parts are looked at
 _BLOCK = 4096  # passages that are compared at once: they stay in the processor's cache
 
 
@@ -92,6 +94,20 @@ class TextEncoder:
             scales[row] = scale
         return Vectors(codes, scales, self.source)
 
+    def similarity_of_parts(self, texts: Sequence[str], vector: Floats) -> Floats:
+        """For each text the cosine of its best part, two blocks of pieces, with a vector."""
+        best = np.zeros(len(texts), np.float32)
+        for row, text in enumerate(texts):
+            pieces = split_text(self._pieces, text)[:_LONGEST]
+            if not pieces:
+                continue
+            blocks = np.add.reduceat(self._vectors[pieces], range(0, len(pieces), _PART), axis=0)
+            parts = blocks.copy()
+            parts[1:] += blocks[:-1]
+            lengths = np.maximum(np.linalg.norm(parts, axis=1), 1e-6)
+            best[row] = (parts @ vector / lengths).max()
+        return best
+
 
 @cache
 def shipped_encoder() -> TextEncoder:
@@ -99,15 +115,20 @@ def shipped_encoder() -> TextEncoder:
     return TextEncoder()
 
 
-def split_pieces(table: SubwordTable, text: str) -> dict[int, int]:
-    """How often each piece is in a text; punctuation and words without pieces are left out."""
-    counts: Counter[int] = Counter()
+def split_text(table: SubwordTable, text: str) -> list[int]:
+    """The pieces of a text in order; punctuation and words without pieces are left out."""
+    found: list[int] = []
     unknown = table.split("")
     for word in _WORD.findall(text):
         pieces = table.split(word)
         if pieces != unknown:
-            counts.update(pieces)
-    return dict(counts.most_common(_MOST_PIECES))
+            found.extend(pieces)
+    return found
+
+
+def split_pieces(table: SubwordTable, text: str) -> dict[int, int]:
+    """How often each piece is in a text."""
+    return dict(Counter(split_text(table, text)).most_common(_MOST_PIECES))
 
 
 def _unit(vector: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""Search in an SQLite index: by words (BM25 of FTS5) and by meaning (cosine of vectors), mixed.
+"""Search in an SQLite index: by words (BM25 of FTS5) and by meaning (vectors), see relevance.py.
 
-The score of a passage is  MEANING · cosine + (1 - MEANING) · BM25 / best BM25.  Words alone miss a
-passage that says it otherwise ("boss", "you report to"); meaning alone confuses names and numbers.
+Words and vectors each put passages forward. The best of these are looked at once more, part by
+part.
 """
 
 from __future__ import annotations
@@ -11,17 +11,26 @@ import sqlite3
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.documents.embedding import TextEncoder
+from rmreader.documents.embedding import Floats, TextEncoder
 from rmreader.documents.index import content_words
+from rmreader.documents.relevance import (
+    BY_MEANING,
+    BY_WORDS,
+    REFINED,
+    fit,
+    share_of_words,
+    with_neighbours,
+    with_parts,
+    word_worth,
+)
 from rmreader.documents.sqlite_vectors import StoredVectors
 
-MEANING = 0.6  # share of the cosine in the score
 ABOUT = 1.0  # what a word in the headings counts, against one in the text
-_BY_WORDS = 200  # passages that the words put forward
-_BY_MEANING = 100  # passages that the vectors put forward
 
 Scores = dict[int, float]
 """Of passages, by their ids."""
+Rows = NDArray[np.int64]
+"""Places of passages among the stored vectors."""
 
 
 def search(
@@ -31,20 +40,23 @@ def search(
     encoder: TextEncoder,
     stored: StoredVectors | None,
 ) -> Scores:
-    """The best passages, best first; by words alone if there are no vectors."""
+    """The best passages, best first; by words alone while some have no vectors."""
     words = content_words(question)
     expression = " OR ".join(f'"{word}"' for word in words)
-    by_words = _search_words(base, expression, max(count, _BY_WORDS))
-    if stored is None or len(stored.ids) == 0:
-        return _best(_relative(by_words), count)
-    similarity = stored.vectors.similarity(encoder.encode_question(question))
-    nearest = _largest(similarity, max(count, _BY_MEANING))
-    # A passage that the vectors put forward may have words of the question, too.
-    ids = stored.ids[nearest].tolist()
-    new = [id for id in ids if id not in by_words]
-    by_words.update(_score_words(base, expression, new))
-    scores = _mix(stored, similarity, nearest, _relative(by_words))
-    return _best(scores, count)
+    found = _search_words(base, expression, max(count, BY_WORDS))
+    if stored is None or not stored.has(found):
+        return _best(_relative(found), count)
+    vector = encoder.encode_question(question)
+    similarity = stored.vectors.similarity(vector)
+    worth = word_worth(_count_passages(base, words), len(stored.ids))
+    by_words = _shares(stored, found, worth)
+    fits = fit(similarity, by_words)
+    rows = _candidates(stored, found, similarity, fits, max(count, REFINED))
+    parts = encoder.similarity_of_parts(_texts(base, stored.ids[rows]), vector)
+    refined = fit(with_parts(similarity[rows], parts), by_words[rows])
+    scores = with_neighbours(refined, stored.around(fits)[rows])
+    ids = stored.ids[rows].tolist()
+    return _best(dict(zip(ids, scores.tolist(), strict=True)), count)
 
 
 def _search_words(base: sqlite3.Connection, expression: str, limit: int) -> Scores:
@@ -58,17 +70,10 @@ def _search_words(base: sqlite3.Connection, expression: str, limit: int) -> Scor
     return _checked(rows.fetchall())
 
 
-def _score_words(base: sqlite3.Connection, expression: str, ids: list[int]) -> Scores:
-    """BM25 of these passages, as far as they have a word of the question."""
-    if not expression or not ids:
-        return {}
-    marks = ", ".join("?" * len(ids))
-    rows = base.execute(
-        f"SELECT rowid, -bm25(words, 1.0, {ABOUT}) FROM words "
-        f"WHERE words MATCH ? AND rowid IN ({marks})",
-        (expression, *ids),
-    )
-    return _checked(rows.fetchall())
+def _count_passages(base: sqlite3.Connection, words: list[str]) -> list[int]:
+    """How many passages have each of these words."""
+    query = "SELECT count(*) FROM words WHERE words MATCH ?"
+    return [int(base.execute(query, (f'"{word}"',)).fetchone()[0]) for word in words]
 
 
 def _checked(rows: list[tuple[object, object]]) -> Scores:
@@ -91,22 +96,30 @@ def _relative(scores: Scores) -> Scores:
     return {id: score / best for id, score in scores.items()}
 
 
-def _mix(
-    stored: StoredVectors,
-    similarity: NDArray[np.float32],
-    nearest: NDArray[np.int64],
-    by_words: Scores,
-) -> Scores:
-    """The scores of all passages that words or vectors put forward."""
-    word_ids = np.fromiter(by_words, np.int64, len(by_words))
-    word_rows = np.searchsorted(stored.ids, word_ids)
-    word_rows = word_rows[word_rows < len(stored.ids)]
-    scores = {id: (1 - MEANING) * score for id, score in by_words.items()}
-    for row in np.union1d(word_rows, nearest).tolist():
-        id = int(stored.ids[row])
-        by_meaning = MEANING * float(similarity[row])
-        scores[id] = scores.get(id, 0.0) + by_meaning
-    return scores
+def _shares(stored: StoredVectors, found: Scores, worth: float) -> Floats:
+    """What the words of the question give to each passage."""
+    bm25 = np.zeros(len(stored.ids), np.float32)
+    bm25[stored.rows(found)] = list(found.values())
+    return share_of_words(bm25, worth)
+
+
+def _candidates(
+    stored: StoredVectors, found: Scores, similarity: Floats, fits: Floats, count: int
+) -> Rows:
+    """The passages that fit best, of those that words or vectors put forward."""
+    by_meaning = _largest(similarity, max(count, BY_MEANING))
+    rows = np.union1d(stored.rows(found), by_meaning)
+    return rows[_largest(fits[rows], count)]
+
+
+def _texts(base: sqlite3.Connection, ids: Rows) -> list[str]:
+    texts: list[str] = []
+    for id in ids.tolist():
+        row = base.execute("SELECT text FROM passages WHERE id = ?", (id,)).fetchone()
+        if row is None or type(row[0]) is not str:
+            raise ValueError("the search points at a passage that is not there")
+        texts.append(row[0])
+    return texts
 
 
 def _best(scores: Scores, count: int) -> Scores:
@@ -115,7 +128,7 @@ def _best(scores: Scores, count: int) -> Scores:
     return dict(some[:count])
 
 
-def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+def _largest(values: Floats, count: int) -> Rows:
     """Where the largest values are."""
     if count >= len(values):
         return np.arange(len(values))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 import threading
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rmreader.documents.embedding import TextEncoder, Vectors
+from rmreader.documents.embedding import Floats, TextEncoder, Vectors
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,32 @@ class StoredVectors:
     """The vectors of all passages of an index, and whose they are."""
 
     ids: NDArray[np.int64]
+    """Of the passages, in order."""
+    documents: NDArray[np.int64]
+    """Of each passage."""
     vectors: Vectors
+
+    def has(self, ids: Collection[int]) -> bool:
+        """Whether there are vectors, those of these passages among them."""
+        return len(self.ids) > 0 and bool(np.isin(list(ids), self.ids).all())
+
+    def rows(self, ids: Collection[int]) -> NDArray[np.int64]:
+        """The places of these passages, which have vectors."""
+        return np.searchsorted(self.ids, np.fromiter(ids, np.int64, len(ids)))
+
+    def around(self, values: Floats) -> Floats:
+        """For each passage the mean of the values of the ones before and after it.
+
+        A document's only passage has its own.
+        """
+        same = (self.documents[1:] == self.documents[:-1]).astype(np.float32)
+        sums = np.zeros_like(values)
+        counts = np.zeros_like(values)
+        sums[1:] += same * values[:-1]
+        counts[1:] += same
+        sums[:-1] += same * values[1:]
+        counts[:-1] += same
+        return np.where(counts > 0, sums / np.maximum(counts, 1), values)
 
 
 class VectorCache:
@@ -63,23 +89,26 @@ def write_vectors(
 def read_vectors(base: sqlite3.Connection, encoder: TextEncoder) -> StoredVectors:
     """All vectors that this encoder made; ``ValueError`` if a row is not as it was written."""
     ids = [np.zeros(0, np.int64)]
+    documents = [np.zeros(0, np.int64)]
     codes = [np.zeros((0, encoder.dim), np.int8)]
     scales = [np.zeros(0, np.float32)]
     rows = base.execute(
-        "SELECT first, codes, scales, checksum FROM vectors WHERE source = ? ORDER BY first",
+        "SELECT document, first, codes, scales, checksum FROM vectors "
+        "WHERE source = ? ORDER BY first",
         (encoder.source,),
     )
-    for first, row_codes, row_scales, checksum in rows:
+    for document, first, row_codes, row_scales, checksum in rows:
         _check_row(first, row_codes, row_scales, checksum)
         size = len(row_scales) // 4
         ids.append(np.arange(first, first + size))
+        documents.append(np.full(size, document))
         codes.append(np.frombuffer(row_codes, np.int8).reshape(size, encoder.dim))
         scales.append(np.frombuffer(row_scales, "<f4").astype(np.float32))
     lengths = np.concatenate(scales)
     if not np.isfinite(lengths).all():
         raise ValueError("a vector without a length")
     vectors = Vectors(np.concatenate(codes), lengths, encoder.source)
-    return StoredVectors(np.concatenate(ids), vectors)
+    return StoredVectors(np.concatenate(ids), np.concatenate(documents), vectors)
 
 
 def _check_row(first: object, codes: object, scales: object, checksum: object) -> None:
