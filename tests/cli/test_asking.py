@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,22 @@ def test_the_help_shows_flags_as_flags() -> None:
 def test_a_shell_offers_the_readers() -> None:
     assert complete_reader("")[:2] == ["base", "small"]
     assert complete_reader("sm") == ["small"]
+
+
+def test_a_large_file_is_indexed_on_the_fly(tmp_path: Path) -> None:
+    lines = [f"The ship number {number} lay in the harbour and waited.\n\n" for number in range(40_000)]
+    fact = "The lighthouse of Grimsholm was designed by Ottilie Brandt in 1871.\n\n"
+    content = "".join([*lines[:25_000], fact, *lines[25_000:]])
+    path = tmp_path / "large.txt"
+    path.write_text(content)
+    question = "Who designed the lighthouse of Grimsholm?"
+    done = RUN.invoke(app, ["ask", "-p", str(path), question, "--json"])
+    assert done.exit_code == 0, done.stderr
+    assert f"{len(content):,} characters: indexed first" in done.stderr
+    found = json.loads(done.stdout)["answers"][0]
+    assert found["text"] == "Ottilie Brandt"
+    assert content[found["start"] : found["end"]] == found["text"]
+    assert content.startswith(found["sentence"], found["sentence_start"])
+    assert "file" not in found
+    shown = RUN.invoke(app, ["ask", "-p", str(path), "-p", __file__, question]).stdout
+    assert "large.txt" in shown

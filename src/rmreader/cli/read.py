@@ -125,24 +125,30 @@ def ask(
         )
         return
     passages = _passages(files, text)
-    from rmreader.documents.citations import locate_answers
+    from rmreader.documents.asking import asking, is_large
     from rmreader.reading.reader import Reader
 
+    if is_large(passages):
+        size = sum(map(len, passages.texts))
+        note(
+            f"{size:,} characters: indexed first, and of each question the best passages are read."
+        )
     reader = Reader.load(model, threads=threads, max_length=max_length)
     options: dict[str, Any] = {"top": top or 1, "min_confidence": min_confidence, "always": always}
-    for number, question in enumerate(questions):
-        answers = locate_answers(passages, reader.ask(question, passages.text, **options))
-        if json:
-            emit_json({"question": question, "offsets": passages.offsets, **answers.to_dict()})
-        else:
-            if number:
-                typer.echo()
-            show_answers(question, answers)
-            if not answers:
-                _show_keyword_lines(question, passages.text)
-        remark = language_note(question, passages.text)
-        if remark is not None:
-            note(remark)
+    with asking(passages, reader) as answer:
+        for number, question in enumerate(questions):
+            answers = answer(question, **options)
+            if json:
+                emit_json({"question": question, "offsets": passages.offsets, **answers.to_dict()})
+            else:
+                if number:
+                    typer.echo()
+                show_answers(question, answers)
+                if not answers:
+                    _show_keyword_lines(question, passages.text)
+            remark = language_note(question, passages.text)
+            if remark is not None:
+                note(remark)
 
 
 def _show_keyword_lines(question: str, text: str) -> None:
