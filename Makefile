@@ -5,6 +5,8 @@
 #   make quick  the fast tests
 #   make coverage  every test once more, and which lines they ran (nearly twice as slow)
 #   make plugs  the plugs against Haystack, the MCP SDK, Jupyter and older transformers, installed for it
+#   make site   the guide as a site, in build/site
+#   make guide  run the commands of the guide and write what they print into its pages (after new readers)
 #   make measure  tokens, density, branches and width of the code, and the files that exceed the measures
 #   make ratchet  lower the limits in .ci/density.txt to what is measured now
 #   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
@@ -18,7 +20,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 QUICK := $(addprefix tests/,core text scoring data reading test_house.py) \
 	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
-.PHONY: demo test quick coverage plugs lint style types measure ratchet collect wheel clean
+.PHONY: demo test quick coverage plugs site guide lint style types measure ratchet collect wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -40,6 +42,13 @@ coverage: $(VENV)/.installed-dev
 
 plugs: $(VENV)/.installed-dev
 	.ci/plugs
+
+site: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+guide: $(VENV)/.installed-dev
+	$(BIN)/python scripts/build_api.py
+	$(BIN)/python scripts/build_guide.py --write
 
 lint: style types
 

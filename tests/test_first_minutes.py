@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from support.first_minutes import ROOT, check, commands, run
+from support.guide import differences
 
 
 def test_the_readme_s_commands_name_files_that_are_there() -> None:
@@ -16,10 +18,19 @@ def test_the_readme_s_commands_name_files_that_are_there() -> None:
 
 
 @pytest.mark.slow
-def test_the_first_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_five_minutes_and_the_first_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.delenv("RMREADER_CACHE", raising=False)
-    check(run(sys.executable, tmp_path))
-    answers = (tmp_path / "answers.csv").read_text(encoding="utf-8")
+    minutes = tmp_path / "minutes"
+    minutes.mkdir()
+    said = run(sys.executable, minutes)
+    check(said)
+    answers = (minutes / "answers.csv").read_text(encoding="utf-8")
     assert "Samuel Osei" in answers
     assert answers.count("\n") == 6
+    # The tutorial tunes with the same command, which takes too long to be run twice.
+    tuning = next(words for words in commands() if "tune" in words)
+    shutil.copytree(minutes / "mine", tmp_path / "hour" / "mine")
+    page = ROOT / "docs" / "tutorial.md"
+    unlike = differences(page, tmp_path / "hour", {" ".join(tuning): said["tune"]})
+    assert not unlike, "\n".join(unlike)
