@@ -78,7 +78,7 @@ MISTAKES = [
     Mistake("core/files/manifest.py", 'for suffix in ("new", "old"):', 'for suffix in ("old", "new"):', CHECKPOINT),
     Mistake("data/split.py", "training.seed if training.holdout_seed < 0 else training.holdout_seed", "training.seed", "tests/data/test_split.py"),
     Mistake("reading/spans.py", "np.minimum(_within(same, shape), count)", "_within(same, shape)", READ_SPANS),
-    Mistake("reading/calibrate.py", "f1(text_of(asked.answers(1, always=True)), asked.row.references)", "f1(text_of(asked.answers(1, always=True)), asked.row.references[:1])", CALIBRATE),
+    Mistake("reading/calibrate.py", "f1=f1(text, references),\n            log_odds", "f1=f1(text, references[:1]),\n            log_odds", CALIBRATE),
     Mistake("reading/portions.py", "begin + margin for", "begin + margin + 1 for", READ_WINDOWS),
     Mistake("server/batcher.py", "if not has_room or wait > allowed or late:", "if not has_room or late:", BATCHER),
     Mistake("server/requests.py", "        if received <= limit:", "        if received < limit:", "tests/server/test_api.py"),

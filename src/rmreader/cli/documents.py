@@ -1,4 +1,5 @@
-"""``rmreader index``: folders of documents that can be asked; and ``chat``, question after question about them."""
+"""``rmreader index``: folders of documents that can be
+asked; and ``chat``, question after question about them."""
 
 from __future__ import annotations
 
@@ -53,10 +54,11 @@ def index(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make folders of documents askable, or bring an index up to date: only what has changed is read again.
+    """Make folders of documents askable, or bring an
+    index up to date: only what has changed is read again.
 
-    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF are read. It can be stopped
-    at any moment, and asked meanwhile.
+    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF
+    are read. It can be stopped at any moment, and asked meanwhile.
     """
     from rmreader.documents.folders import FileSelection
     from rmreader.documents.shelf import Shelf
@@ -96,7 +98,10 @@ def _report(shelf: Shelf, done: Added) -> None:
         note(f"skipped {counted(len(files), 'file')} ({names}{more}): {reason}")
     if len(reasons) > _REASONS:
         note(f"and {len(reasons) - _REASONS:,} other reasons; --json lists them all.")
-    counts = f"{done.added:,} new, {done.changed:,} changed, {done.removed:,} gone, {done.unchanged:,} as they were"
+    counts = (
+        f"{done.added:,} new, {done.changed:,} changed, {done.removed:,} gone, "
+        f"{done.unchanged:,} as they were"
+    )
     documents = counted(shelf.index.size(), "document")
     unread = counted(len(done.refused), "file")
     note(f"{shelf.place}: {documents} ({counts}); {unread} that cannot be read.")
@@ -115,7 +120,8 @@ def chat(
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
 ) -> None:
-    """Ask question after question about a passage or an index; :help says what else can be typed."""
+    """Ask question after question about a passage or
+    an index; :help says what else can be typed."""
     from rich.console import Console
 
     from rmreader.cli.chat import Chat, ShelfChat, remember

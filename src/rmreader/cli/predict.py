@@ -101,10 +101,7 @@ def predict(
     --shard, OUT is a folder of parts, made here or on any number of machines; --merge joins them.
     """
     in_parts = bool(shards or shard or workers or on)
-    if (data is None) == (merge is None) or (merge is not None and (in_parts or resume)):
-        raise typer.BadParameter("give DATA, the file of questions; or --merge FOLDER, with --out.")
-    if workers and on:
-        raise typer.BadParameter("give either --workers or --on, and not both.")
+    _check_options(data, merge, in_parts or resume, bool(workers and on))
     source = data or Path(str(merge))
     chances = _chances_for(na_prob_file, source, out, force, bool(shards or shard))
     asking: dict[str, Any] = {"top": top, "min_confidence": min_confidence, "always": always}
@@ -137,6 +134,18 @@ def predict(
         _write_chances(na_prob_file, chances)
     if summary is not None:
         _report(summary, source, out)
+
+
+def _check_options(data: Path | None, merge: Path | None, reads: bool, twice: bool) -> None:
+    """Refuse options that do not go together.
+
+    ``reads`` says that one is about reading, which --merge does not do; ``twice``, that two say
+    where to read.
+    """
+    if (data is None) == (merge is None) or (merge is not None and reads):
+        raise typer.BadParameter("give DATA, the file of questions; or --merge FOLDER, with --out.")
+    if twice:
+        raise typer.BadParameter("give either --workers or --on, and not both.")
 
 
 def _chances_for(

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rmreader.core.recipe import Recipe
 
 Words = Annotated[
-    list[str] | None, typer.Argument(metavar="[RECIPE] [KEY=VALUE]...", help="A recipe, and settings to change.")
+    list[str] | None,
+    typer.Argument(metavar="[RECIPE] [KEY=VALUE]...", help="A recipe, and settings to change."),
 ]
 
 
@@ -24,7 +25,10 @@ RecipeName = Annotated[
     str,
     typer.Argument(
         metavar="RECIPE",
-        help="A recipe that comes with rmreader, by name (small, base, paper, tiny …), or a YAML file.",
+        help=(
+            "A recipe that comes with rmreader, by name (small, base, paper, tiny …), "
+            "or a YAML file."
+        ),
     ),
 ]
 
@@ -36,7 +40,8 @@ def split_words(words: list[str] | None) -> tuple[str | None, list[str]]:
 
 
 def recipe_of(words: list[str] | None) -> Recipe:
-    """The recipe that the words of ``[RECIPE] [KEY=VALUE]...`` make; the defaults changed where no file is named."""
+    """The recipe that the words of ``[RECIPE] [KEY=VALUE]...``
+    make; the defaults changed where no file is named."""
     from rmreader.core.recipe import load_recipe, recipe_from
 
     name, overrides = split_words(words)
@@ -46,21 +51,42 @@ def recipe_of(words: list[str] | None) -> Recipe:
 @app.command()
 def train(
     recipe: RecipeName,
-    train: Annotated[Path, typer.Option(help="Questions with answers: SQuAD JSON, JSON Lines, CSV, TSV or Parquet.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/.")],
-    dev: Annotated[Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2.")
+    train: Annotated[
+        Path,
+        typer.Option(help="Questions with answers: SQuAD JSON, JSON Lines, CSV, TSV or Parquet."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/."),
+    ],
+    dev: Annotated[
+        Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")] = False,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")
+    ] = None,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard files beside the log.")
+    ] = False,
     predict: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="Answer these questions too at the end, into predictions/NAME.json."),
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Answer these questions too at the end, into predictions/NAME.json.",
+        ),
     ] = None,
-    parent: Annotated[int, typer.Option(hidden=True)] = 0,  # the process that starts this one and ends it
+    # the process that starts this one and ends it
+    parent: Annotated[int, typer.Option(hidden=True)] = 0,
     json: Json = False,
 ) -> None:
     """Train a reader; --resume continues a run that was stopped."""
@@ -77,8 +103,20 @@ def train(
     files = {name: Path(path) for name, _, path in (word.partition("=") for word in predict or ())}
     for name, path in files.items():
         if not path.is_file():
-            raise UserError(f"--predict {name}: write it as NAME=FILE, a SQuAD-format file; {path} is none.")
-    result = run(settings, train, dev, out, resume, device, tensorboard=tensorboard, curve=curve, predict=files)
+            raise UserError(
+                f"--predict {name}: write it as NAME=FILE, a SQuAD-format file; {path} is none."
+            )
+    result = run(
+        settings,
+        train,
+        dev,
+        out,
+        resume,
+        device,
+        tensorboard=tensorboard,
+        curve=curve,
+        predict=files,
+    )
     if not result.finished:  # it has saved itself and said how to go on
         raise typer.Exit(130)
     if not is_main():
@@ -90,7 +128,8 @@ def train(
         typer.echo(f"F1 on held-out articles {result.selection:.3f}")
     if result.dev is not None:
         table(
-            [("dev", result.dev.exact_match, result.dev.f1, result.dev.total)], ("", "exact match", "F1", "questions")
+            [("dev", result.dev.exact_match, result.dev.f1, result.dev.total)],
+            ("", "exact match", "F1", "questions"),
         )
     typer.echo(result.best)
 
@@ -98,29 +137,41 @@ def train(
 @app.command()
 def tune(
     reader: Annotated[
-        str, typer.Argument(metavar="READER", help="The reader to start from: a name, as small, or a folder.")
+        str,
+        typer.Argument(
+            metavar="READER", help="The reader to start from: a name, as small, or a folder."
+        ),
     ],
     train: Annotated[
         Path,
         typer.Option(
-            help="Examples: columns question, passage, answer in CSV, TSV, JSON Lines or Parquet; or SQuAD JSON."
+            help=(
+                "Examples: columns question, passage, answer in CSV, TSV, JSON Lines or Parquet; "
+                "or SQuAD JSON."
+            )
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the run; the tuned reader is in best/.")],
     test: Annotated[
-        Path | None, typer.Option(help="More examples, to report scores on; nothing is chosen by them.")
+        Path | None,
+        typer.Option(help="More examples, to report scores on; nothing is chosen by them."),
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change, as training.epochs=5.")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Settings to change, as training.epochs=5."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Tune a trained reader on examples of your own, from tens to thousands.
 
-    An answer needs no offset: it is looked for in its passage. A part of the examples is held out; it decides when to
-    stop, and scores before and after are on it.
+    An answer needs no offset: it is looked for in its passage. A part of the examples
+    is held out; it decides when to stop, and scores before and after are on it.
     """
     from rmreader.training.tune import tune as run
 
@@ -146,12 +197,18 @@ def recipe(words: Words = None, json: Json = False) -> None:
     from rmreader.core.recipe import Recipe
 
     shown = recipe_of(words)
-    sections = {section.name: _settings(getattr(shown, section.name)) for section in dataclasses.fields(Recipe)}
+    sections = {
+        section.name: _settings(getattr(shown, section.name))
+        for section in dataclasses.fields(Recipe)
+    }
     if json:
         emit_json(sections)
         return
     for name, settings in sections.items():
-        rows = [(f"{name}.{key}", *(_plain(cell) for cell in one.values())) for key, one in settings.items()]
+        rows = [
+            (f"{name}.{key}", *(_plain(cell) for cell in one.values()))
+            for key, one in settings.items()
+        ]
         table(rows, ("setting", "value", "default", "allowed", "help"), name)
 
 
@@ -159,7 +216,8 @@ def _settings(section: Any) -> dict[str, dict[str, Any]]:
     """Every field of a recipe's section: value, default, what it may be, help."""
     from rmreader.core.settings import field_help, field_ranges
 
-    helps, ranges = field_help(type(section)), field_ranges(type(section))
+    helps = field_help(type(section))
+    ranges = field_ranges(type(section))
     return {
         field.name: {
             "value": getattr(section, field.name),

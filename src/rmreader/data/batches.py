@@ -49,15 +49,18 @@ class Buckets:
         """The batches of epoch k as question numbers: a function of the seed and k alone."""
         generator = np.random.default_rng((self.seed % 2**64, k))
         members, sizes, lengths = self._units
+
         units = generator.permutation(len(lengths))
         full, rest = divmod(len(self.lengths), self.batch_size)
         if self.drop_last:
             units, *_ = fill_rooms(units, sizes, [full * self.batch_size])
 
+        # Neighbours are of about the same length.
         noisy = lengths[units] * generator.uniform(1 - self.noise, 1 + self.noise, len(units))
         units = units[np.argsort(noisy, kind="stable")]
+
+        # The short batch is of any length, not always of the longest.
         rooms = np.full(full, self.batch_size)
-        # the short batch is of any length, not always of the longest
         if rest and not self.drop_last:
             rooms = np.insert(rooms, generator.integers(full + 1), rest)
 

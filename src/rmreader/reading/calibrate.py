@@ -41,9 +41,8 @@ class Calibration:
     error_before: float
     error_after: float
     questions: int
-    decision: Decision | None = (
-        None  # where the reader can tell that there is no answer, and some questions had none
-    )
+    # Where the reader can tell that there is no answer, and some questions had none.
+    decision: Decision | None = None
 
 
 def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
@@ -54,40 +53,72 @@ def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
     each fitted on what it is about: that there is an answer, on all questions, and the F1 to expect
     if there is, on those with an answer.
     """
-    sure: list[Callable[[float], float]] = []
-    right = list[float]()
-    odds = list[float]()
-    none = list[bool]()
-    for asked in reader.read(rows):
-        if asked.confidence is not None and (asked.row.references or asked.log_odds is not None):
-            sure.append(asked.confidence)
-            right.append(f1(text_of(asked.answers(1, always=True)), asked.row.references))
-            odds.append(asked.log_odds or 0.0)
-            none.append(not asked.row.references)
-
-    if not right or all(none):
+    questions = _scored_questions(reader, rows)
+    if not any(question.has_answer for question in questions):
         raise UserError("calibration needs questions with answers, and there are none.")
 
-    decision = (
-        _decided(odds, none, right)
-        if reader.decision is not None and any(none)
-        else reader.decision
-    )
-    there = np.array([1 - decision.chance(one) if decision is not None else 1.0 for one in odds])
-    answered = ~np.array(none)
+    f1s = np.array([question.f1 for question in questions])
+    log_odds = [question.log_odds for question in questions]
+    has_answer = np.array([question.has_answer for question in questions])
+    decision = reader.decision
+    if decision is not None and not has_answer.all():
+        decision = _fit_decision(log_odds, has_answer, f1s)
 
     def confidences(temperature: float) -> NDArray[np.float64]:
-        return np.array([confidence(temperature) for confidence in sure])
+        return np.array([question.confidence(temperature) for question in questions])
 
-    temperature = fit_temperature(lambda t: confidences(t)[answered], np.array(right)[answered])
-    before, after = (
-        expected_calibration_error(there * confidences(t), right) for t in (1.0, temperature)
+    temperature = fit_temperature(lambda t: confidences(t)[has_answer], f1s[has_answer])
+
+    # The chance that there is an answer: 1 for a reader that cannot tell.
+    there = np.ones(len(questions))
+    if decision is not None:
+        there = np.array([1 - decision.chance(odds) for odds in log_odds])
+
+    return Calibration(
+        temperature,
+        error_before=expected_calibration_error(there * confidences(1.0), f1s),
+        error_after=expected_calibration_error(there * confidences(temperature), f1s),
+        questions=len(questions),
+        decision=decision,
     )
 
-    return Calibration(temperature, before, after, len(right), decision)
+
+@dataclass(frozen=True)
+class _ScoredQuestion:
+    """A question that was read: how sure its best answer is, and how good."""
+
+    confidence: Callable[[float], float]  # of the temperature
+    f1: float
+    log_odds: float  # that there is no answer
+    has_answer: bool
 
 
-def _decided(odds: Sequence[float], none: Sequence[bool], right: Sequence[float]) -> Decision:
+def _scored_questions(reader: Reader, rows: Iterable[QuestionRow]) -> list[_ScoredQuestion]:
+    """Read the questions; left out is what tells nothing, such as an empty passage."""
+    questions = []
+    for question in reader.read(rows):
+        references = question.row.references
+        confidence = question.confidence
+        if confidence is None or (not references and question.log_odds is None):
+            continue
+
+        text = text_of(question.answers(1, always=True))
+        scored = _ScoredQuestion(
+            confidence,
+            f1=f1(text, references),
+            log_odds=question.log_odds or 0.0,
+            has_answer=bool(references),
+        )
+        questions.append(scored)
+
+    return questions
+
+
+def _fit_decision(
+    log_odds: Sequence[float],
+    has_answer: NDArray[np.bool_],
+    f1s: NDArray[np.float64],
+) -> Decision:
     """Scale and shift by logistic regression; an answer is given where it is expected to score more
     than silence.
 
@@ -95,8 +126,9 @@ def _decided(odds: Sequence[float], none: Sequence[bool], right: Sequence[float]
     to questions that have one. The threshold with the best score on these very questions would be
     no better on others, and less steady.
     """
-    expected = float(np.array(right)[~np.array(none)].mean())
-    return Decision(*fit_decision(odds, none), threshold=expected / (1 + expected))
+    expected = float(f1s[has_answer].mean())
+    scale, shift = fit_decision(log_odds, ~has_answer)
+    return Decision(scale, shift, threshold=expected / (1 + expected))
 
 
 def calibrate(folder: Path, rows: Iterable[QuestionRow], engine: str | None = None) -> Calibration:

@@ -124,6 +124,7 @@ def _join(scores: Sequence[Logits]) -> Logits:
     if not log_odds:
         return Logits(start, end)
 
+    # The log-odds of the mean chance, then back on the scale of the joined logits.
     log_none = np.logaddexp.reduce([-np.logaddexp(0.0, -x) for x in log_odds])
     log_some = np.logaddexp.reduce([-np.logaddexp(0.0, x) for x in log_odds])
     none = log_none - log_some + log_sum(start) + log_sum(end)
@@ -147,5 +148,7 @@ def _mean(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def _mean_attention(logits: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The log of the mean of the members' attentions."""
     logs = [log_attention(member) for member in logits]
-    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)), np.float32)
+    log_mean = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+    return np.asarray(log_mean, np.float32)

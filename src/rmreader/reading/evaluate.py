@@ -39,7 +39,7 @@ def best_answers(reader: Reader, dataset: Dataset) -> dict[str, Answer | None]:
 
     As in ``evaluate``, one is always given where every question has one.
     """
-    always = not any(question.impossible for _, question in dataset.questions())
+    always = not _some_impossible(dataset)
     return {
         row.id: found[0] if found else None for row, found in reader.predict(dataset, always=always)
     }
@@ -68,8 +68,7 @@ def evaluate(
     answer, as in SQuAD 1.1, one is always given, as the paper's reader does. ``adversarial`` scores
     AddSent-like data: each original question at its worst variant.
     """
-    some_impossible = any(question.impossible for _, question in dataset.questions())
-    decision = reader.decision if some_impossible else None
+    decision = reader.decision if _some_impossible(dataset) else None
     threshold = 1.0 if decision is None else decision.threshold
     texts: dict[str, str] = {}
     rows: list[_ScoredAnswer] = []
@@ -79,12 +78,9 @@ def evaluate(
         if best is None:
             continue
 
-        no_answer = answers.no_answer or 0.0
-        confidence = best.confidence if decision is None else best.confidence * (1 - no_answer)
-        overlap = f1(best.text, row.references)
-        exact = exact_match(best.text, row.references)
-        rows.append(_ScoredAnswer(confidence, overlap, exact, no_answer, bool(row.references)))
-        if no_answer <= threshold and confidence >= min_confidence:
+        scored = _score_answer(best, answers.no_answer or 0.0, row.references, decision is not None)
+        rows.append(scored)
+        if scored.no_answer <= threshold and scored.confidence >= min_confidence:
             texts[row.id] = best.text
 
     return Evaluation(
@@ -92,6 +88,27 @@ def evaluate(
         ece=_calibration_error(rows, [row.f1 for row in rows]),
         ece_exact_match=_calibration_error(rows, [row.exact_match for row in rows]),
         no_answer=None if decision is None else _score_no_answer(rows, threshold),
+    )
+
+
+def _some_impossible(dataset: Dataset) -> bool:
+    """Whether the data has questions without an answer, as SQuAD 2.0 does."""
+    return any(question.impossible for _, question in dataset.questions())
+
+
+def _score_answer(
+    best: Answer,
+    no_answer: float,
+    references: Sequence[str],
+    decides: bool,
+) -> _ScoredAnswer:
+    """Score one answer; where the reader decides, the chance of none lowers its confidence."""
+    return _ScoredAnswer(
+        confidence=best.confidence * (1 - no_answer) if decides else best.confidence,
+        f1=f1(best.text, references),
+        exact_match=exact_match(best.text, references),
+        no_answer=no_answer,
+        has_answer=bool(references),
     )
 
 

@@ -57,6 +57,7 @@ def why_torch(folder: Folder) -> str | None:
     if inputs.contextual.startswith("elmo:"):
         return "ELMo"
 
+    # The graph below is BERT's, and no other encoder's.
     source = _source(folder)
     config = encoder_config(source)
     kind = config.get("model_type")
@@ -79,6 +80,7 @@ class AddedInputs:
         self.encoder: BertEncoder | None = None
         self._tag_tables: list[Floats] = []
         self._tagging = Lock()  # a spaCy pipeline serves one thread at a time
+
         if inputs.tags:
             self.tagger = Tagger(inputs.tags, folder.contextual.entities)
             self._tag_tables = [weights["encoder.pos.weight"], weights["encoder.ner.weight"]]
@@ -95,6 +97,7 @@ class AddedInputs:
         """The words' inputs [n, width] and [m, width] with these after them."""
         question = [known[0]]
         context = [known[1]]
+
         if self.tagger is not None:
             with self._tagging:
                 question_tags, context_tags = self.tagger.tag(texts)
@@ -129,8 +132,9 @@ class BertEncoder:
                 "now; put that one back."
             )
 
+        # The graph holds the other weights; here only the embeddings are kept.
         bert = load_bert(folder, weights)
-        self._embeddings = bert.embeddings  # of the weights no more is kept
+        self._embeddings = bert.embeddings
         self._session = cache(partial(session, bert_graph(bert, int8)))  # by the number of threads
 
     def __call__(
@@ -143,6 +147,8 @@ class BertEncoder:
         layout = self.lay_out(question, context)
         main = self._read(layout.pieces, layout.piece_types, layout.piece_mask, threads)
         query = main
+
+        # Apart, the question has a sequence of its own.
         if layout.query_pieces is not None and layout.query_mask is not None:
             types = np.zeros_like(layout.query_pieces)
             query = self._read(layout.query_pieces, types, layout.query_mask, threads)
@@ -151,8 +157,10 @@ class BertEncoder:
 
     def lay_out(self, question: Sequence[str], context: Sequence[str]) -> Layout[NDArray[Any]]:
         """The sequences that are read, and where the words are in them."""
+        # Row 0 of the table is padding.
         words = list(dict.fromkeys([*question, *context]))
         rows = {word: row for row, word in enumerate(words, start=1)}
+
         question_rows = np.array([rows[word] for word in question])
         context_rows = np.array([rows[word] for word in context])
         table = self.pieces.table(words)
@@ -172,7 +180,9 @@ class BertEncoder:
         words, segments, places = self._embeddings
         out = np.zeros((*pieces.shape, words.shape[1]), np.float32)
         for row, length in enumerate(mask.sum(axis=1).tolist()):
-            x = words[pieces[row, :length]] + segments[types[row, :length]] + places[:length]
+            own = pieces[row, :length]
+            kinds = types[row, :length]
+            x = words[own] + segments[kinds] + places[:length]
             out[row, :length] = run(None, {"embeddings": x})[0]
 
         return out.reshape(-1, out.shape[-1])
@@ -183,7 +193,12 @@ def load_bert(folder: Folder, weights: Weights) -> Bert:
     source = _source(folder)
     config = encoder_config(source)
     is_frozen = folder.recipe.inputs.contextual_mode == "frozen"
-    own = _frozen(source, bert_shapes(config)) if is_frozen else part(weights, TUNED)
+    if is_frozen:
+        own: Weights = _frozen(source, bert_shapes(config))
+    else:
+        own = part(weights, TUNED)
+
+    # The mix is a softmax over the layers, times γ.
     mix = weights["encoder.mix.weights"]
     layers = config["num_hidden_layers"] + 1
     if len(mix) != layers:
@@ -217,7 +232,9 @@ def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
     with user_error_on(f"{path}: damaged ({{why}}); fetch the encoder again.", OSError, ValueError):
         stored = map_safetensors(path)
 
+    # The names begin with "bert." where a task's head is above the encoder.
     stored = part(stored, "bert.") or stored
+
     own = {name: stored[name] for name in expected if name in stored}
     why = misfit(own, expected)
     if why is not None:
@@ -233,6 +250,8 @@ def bert_graph(bert: Bert, int8: bool = False) -> bytes:
     size = bert.weights["embeddings.LayerNorm.weight"].shape[0]
     x = g.input("embeddings", "float32", ("s", size))
     x = _norm(layers, "embeddings.LayerNorm", x, bert.epsilon)
+
+    # Every layer adds its share as soon as it is computed.
     vectors = _share(g, x, bert.mix[0], bert.half)
     for number, share in enumerate(bert.mix[1:]):
         x = _layer(layers, f"encoder.layer.{number}", x, bert.heads, bert.epsilon)
@@ -246,10 +265,13 @@ def _layer(layers: Layers, name: str, x: str, heads: int, epsilon: float) -> str
     """Self-attention, then two products with a GELU between them, each added to its input and
     normalised."""
     w = layers.w
+
     attended = _attention(layers, f"{name}.attention.self", x, heads)
     x = _residual(layers, f"{name}.attention.output", attended, x, epsilon)
+
     dense = f"{name}.intermediate.dense"
     inner = layers.linear(x, w[f"{dense}.weight"].T, w[f"{dense}.bias"])
+    # The exact GELU, which ONNX itself has only from opset 20 on.
     activated = layers.g.op("Gelu", inner, domain="com.microsoft")
 
     return _residual(layers, f"{name}.output", activated, x, epsilon)
@@ -259,38 +281,49 @@ def _attention(layers: Layers, name: str, x: str, heads: int) -> str:
     """Self-attention of several heads, x [s, size] -> [s, size]."""
     g = layers.g
     w = layers.w
-    size = w[f"{name}.query.weight"].shape[0] // heads
+    size = w[f"{name}.query.weight"].shape[0] // heads  # of one head
+
+    # One product for queries, keys and values; the logits' scale is part of the query's weights.
     weights = []
     biases = []
-    # the logits' scale is part of the query's weights
     for kind, scale in (("query", size**-0.5), ("key", 1), ("value", 1)):
         weights.append(w[f"{name}.{kind}.weight"].T * np.float32(scale))
         biases.append(w[f"{name}.{kind}.bias"] * np.float32(scale))
 
     q, k, v = layers.linears(x, weights, biases)
+    # Q and V are [heads, s, size], K is [heads, size, s].
     by_head = np.array([-1, heads, size])
-    Q = g.transpose(g.op("Reshape", q, by_head), 1, 0, 2)  # [heads, s, size]
+    Q = g.transpose(g.op("Reshape", q, by_head), 1, 0, 2)
     V = g.transpose(g.op("Reshape", v, by_head), 1, 0, 2)
     K = g.transpose(g.op("Reshape", k, by_head), 1, 2, 0)
-    attended = g.matmul(g.softmax(g.matmul(Q, K)), V)
+
+    logits = g.matmul(Q, K)
+    attention = g.softmax(logits)
+    attended = g.matmul(attention, V)
+    # Back to [s, size], the heads side by side.
     by_word = g.transpose(attended, 1, 0, 2)
 
     return g.op("Reshape", by_word, np.array([-1, heads * size]))
 
 
 def _residual(layers: Layers, name: str, inner: str, x: str, epsilon: float) -> str:
+    """A product of ``inner``, added to x and normalised."""
     w = layers.w
     product = layers.linear(inner, w[f"{name}.dense.weight"].T, w[f"{name}.dense.bias"])
-    return _norm(layers, f"{name}.LayerNorm", layers.g.add(product, x), epsilon)
+    total = layers.g.add(product, x)
+    return _norm(layers, f"{name}.LayerNorm", total, epsilon)
 
 
 def _norm(layers: Layers, name: str, x: str, epsilon: float) -> str:
+    """Every row of x with mean 0 and variance 1, times a scale, plus a bias."""
     scale = layers.w[f"{name}.weight"]
     bias = layers.w[f"{name}.bias"]
     return layers.g.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=epsilon)
 
 
 def _share(g: Graph, x: str, share: np.float32, half: bool) -> str:
+    """One layer's part of the mix."""
     if half:
-        x = g.op("Cast", g.op("Cast", x, to=HALF), to=FLOAT)
+        rounded = g.op("Cast", x, to=HALF)
+        x = g.op("Cast", rounded, to=FLOAT)
     return g.mul(x, np.array(share, np.float32))

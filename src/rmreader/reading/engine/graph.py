@@ -46,14 +46,18 @@ def reader_graph(
     width = weights["encoder.lstm.weight_ih"].shape[2]
     question = g.input("question", "float32", ("n", width))
     context = g.input("context", "float32", ("m", width))
+
+    # The operators in C keep their attentions to themselves.
     layers = Layers(g, weights, in_c=in_c and not attention)
     pointed, rounds = network(layers, config, question, context)
+
     g.output("start", pointed[0], ("m",))
     g.output("end", pointed[1], ("m",))
     if config.no_answer:
         g.output("none", pointed[2], (1,))
 
     if attention:
+        # As the paper has them: question rows, context columns.
         for number, (Et, Bt) in enumerate(rounds, start=1):
             g.output(f"E{number}", g.transpose(Et), ("n", "m"))
             g.output(f"B{number}", g.transpose(Bt), ("m", "m"))
@@ -69,8 +73,10 @@ def network(
 ) -> tuple[list[str], list[Logits]]:
     """Input vectors [n, D] and [m, D] -> logits of start and end [m], and of no answer [1] if the
     network has it; the attentions of every round, where they are computed outside C."""
-    V = layers.bilstm("encoder.lstm", question)  # Eq. 12
+    # Eq. 12
+    V = layers.bilstm("encoder.lstm", question)
     U = layers.bilstm("encoder.lstm", context)
+
     if aligns_in_c(layers, config):
         R = _aligner_in_c(layers, config, U, V)
         rounds: list[Logits] = []
@@ -87,6 +93,7 @@ def _aligner(layers: Layers, config: NetworkConfig, U: str, V: str) -> tuple[str
     S = ""  # softmax(B_:j) of the round before
     Zs: list[str] = []
     rounds: list[Logits] = []
+
     for t in range(config.blocks):
         name = f"aligner.blocks.{t}"
         past = rounds[-1] if rounds and config.reattention else None
@@ -107,6 +114,7 @@ def _aligner(layers: Layers, config: NetworkConfig, U: str, V: str) -> tuple[str
 
         rounds.append((Et, Bt))
         Zs.append(Z)
+        # Evidence collection: what the next block reads.
         R = _evidence(layers, config, t, Zs)
 
     return R, rounds
@@ -118,8 +126,9 @@ def _aligner_in_c(layers: Layers, config: NetworkConfig, U: str, V: str) -> str:
     Zs: list[str] = []
     E: Softmaxes = ("", "")
     B: Softmaxes = ("", "")
+
     for t in range(config.blocks):
-        before = B[0]
+        before = B[0]  # both alignments of a block read the same round before
         H, E = align_in_c(layers, config, t, ("E", "H"), R, V, before, E[1])
         Z, B = align_in_c(layers, config, t, ("B", "Z"), H, H, before, B[1])
         Zs.append(Z)
@@ -137,7 +146,9 @@ def _evidence(layers: Layers, config: NetworkConfig, t: int, Zs: list[str]) -> s
 
 def _zeros(layers: Layers, a: str, b: str) -> str:
     """The logits of an alignment that a network does not have: 0 between any two words."""
-    return layers.g.mul(layers.g.op("Gemm", a, b, transB=1), _number(0))
+    g = layers.g
+    shaped = g.op("Gemm", a, b, transB=1)
+    return g.mul(shaped, _number(0))
 
 
 def align_question(
@@ -155,21 +166,26 @@ def align_question(
     """
     g = layers.g
     fusion = FoldedFusion.of(layers.w, f"{name}.fusion_H", config)
+
+    # Eq. 1
     v, u, both = layers.similarity(config, f"{name}.similarity_E", V, R, fusion.x)
-    Et = g.op("Gemm", u, v, transB=1)  # Eq. 1
+    Et = g.op("Gemm", u, v, transB=1)
     if past is not None:
         # Eq. 4; softmax(E_i:) runs down the columns of Eᵀ
         overlapping = g.softmax(past[0], axis=0)
         gamma = float(layers.w[f"{name}.gamma_E"])
         Et = g.op("Gemm", S, overlapping, Et, alpha=gamma)
 
+    # Fusion of R with ṽ, whose linear parts are summed in ``both``.
     attention = g.softmax(Et)
     if fusion.mul is not None:
-        product = g.mul(R, g.matmul(attention, V))
+        attended = g.matmul(attention, V)
+        product = g.mul(R, attended)
         both = g.add(both, layers.linear(product, fusion.mul))
 
-    # (Wy−Ws)ṽ + b is a mean of what the question's words give, because attentions sum to 1
-    both = g.op("Gemm", attention, layers.linear(V, fusion.y, fusion.bias), both)
+    # (Wy−Ws)ṽ + b is a mean of what the question's words give, because attentions sum to 1.
+    given = layers.linear(V, fusion.y, fusion.bias)
+    both = g.op("Gemm", attention, given, both)
     return fusion.fuse(layers, R, both), Et
 
 
@@ -188,15 +204,19 @@ def align_self(
     """
     g = layers.g
     fusion = FoldedFusion.of(layers.w, f"{name}.fusion_Z", config)
+
     h1, h2, both = layers.similarity(config, f"{name}.similarity_B", H, H, fusion.x)
     Bt = g.op("Gemm", h2, h1, transB=1)
     if past is not None:
         # Eq. 5
         overlapping = g.softmax(past[1], axis=0)
-        Bt = g.op("Gemm", S, overlapping, Bt, alpha=float(layers.w[f"{name}.gamma_B"]))
+        gamma = float(layers.w[f"{name}.gamma_B"])
+        Bt = g.op("Gemm", S, overlapping, Bt, alpha=gamma)
 
     Bt = _without_diagonal(g, config, Bt, other)
     S = g.softmax(Bt)
+
+    # Fusion of H with h̃.
     y = g.matmul(S, H)
     W = fusion.y
     if fusion.mul is not None:
@@ -248,10 +268,13 @@ def align_in_c(
     operator. Beside its output, the softmaxes of its logits, as the next round wants them."""
     name = f"aligner.blocks.{t}"
     logits, out = letters
+
     fusion = FoldedFusion.of(layers.w, f"{name}.fusion_{out}", config)
     assert fusion.mul is not None
     W1, W2 = (weight.T for weight in layers.w[f"{name}.similarity_{logits}.weight"])
     width = W1.shape[1]
+
+    # What meets x is one product; in self alignment, the other side of the similarity too.
     is_self = x == other
     if is_self:
         joined = layers.linear(x, np.concatenate([W2, fusion.x, W1], axis=1))
@@ -262,11 +285,14 @@ def align_in_c(
         keys = layers.linear(other, W1)
         at = 0
 
+    # Where the operator finds its parts in the columns of both products.
     places = np.array([0, at, width, width, is_self], np.int32)
     gamma = _next_gamma(layers.w, config, t, logits)
+
     W = native.pack(np.concatenate([fusion.y, fusion.mul]), fusion.bias)
+
     past = (S, down) if S and config.reattention else ()
-    kind = "Realign" if past else "Align"
+    kind = "Realign" if past else "Align"  # with reattention, Eq. 4-5, or without
     inputs = (joined, keys, other, x, places, gamma, *W, *past)
     o, along, down = layers.g.ops(kind, 3, *inputs, domain=native.DOMAIN)
 
@@ -284,23 +310,38 @@ def point(layers: Layers, config: NetworkConfig, R: str, V: str) -> list[str]:
     """The answer pointer: logits of Eq. 15 and of Eq. 16, each [m]; then of no answer [1]."""
     g = layers.g
     w = layers.w
-    start_parts, end_parts = (np.split(w[f"pointer.{end}.W"].T, 4) for end in ("start", "end"))
-    linear: list[str | None] = [None, None]  # (Wr+Wd)·r of both, as one product
+
+    # The four parts of W[r; s; r∘s; r−s].
+    start_parts = np.split(w["pointer.start.W"].T, 4)
+    end_parts = np.split(w["pointer.end.W"].T, 4)
+
+    # (Wr+Wd)·r of both, as one product; the operators in C do it themselves.
+    linear: list[str | None] = [None, None]
     if not layers.in_c:
         both_parts = [Wr + Wd for Wr, _, _, Wd in (start_parts, end_parts)]
         linear = [*layers.linears(R, both_parts)]
 
-    alpha = g.softmax(g.op("Gemm", w["pointer.w"], V, transA=1, transB=1))
-    s = g.matmul(alpha, V)  # [1, 2d]
+    # The question as one vector s [1, 2d].
+    logits = g.op("Gemm", w["pointer.w"], V, transA=1, transB=1)
+    alpha = g.softmax(logits)
+    s = g.matmul(alpha, V)
+
+    # Eq. 15
     start = _scores(layers, w["pointer.start.w"], start_parts, linear[0], R, s)
     l1 = g.matmul(g.softmax(start), R)  # l = R·p₁
+
+    # s̃ = fusion(s, l)
     fusion = FoldedFusion.of(w, "pointer.fusion", config)
-    both = g.op("Gemm", l1, fusion.y, g.op("Gemm", s, fusion.x, fusion.bias))
+    both = g.op("Gemm", s, fusion.x, fusion.bias)
+    both = g.op("Gemm", l1, fusion.y, both)
     if fusion.mul is not None:
         both = g.op("Gemm", g.mul(s, l1), fusion.mul, both)
 
     fused = fusion.fuse(layers, s, both)
+
+    # Eq. 16
     end = _scores(layers, w["pointer.end.w"], end_parts, linear[1], R, fused)
+
     pointed = [g.op("Squeeze", logits, np.array([0])) for logits in (start, end)]
     if config.no_answer:
         l2 = g.matmul(g.softmax(end), R)
@@ -320,13 +361,16 @@ def _scores(
     """wᵀ tanh(W[r; s; r∘s; r−s]) for every r of R [1, m]; ``parts`` are the four of W."""
     g = layers.g
     Wr, Ws, Wm, Wd = parts
+
+    # r − s is folded: Wd adds to Wr and takes away from Ws.
     of_s = g.matmul(s, Ws - Wd)
     if linear is None:
         W = native.pack(np.concatenate([Wr + Wd, Wm]))
         return g.op("Point", R, s, of_s, weight, *W, domain=native.DOMAIN)
 
     product = layers.linear(g.mul(R, s), Wm)
-    inner = g.op("Tanh", g.add(g.add(linear, product), of_s))
+    total = g.add(g.add(linear, product), of_s)
+    inner = g.op("Tanh", total)
     return g.op("Gemm", weight, inner, transA=1, transB=1)
 
 
@@ -336,15 +380,18 @@ def _no_answer(layers: Layers, l1: str, l2: str, s: str) -> str:
     W, b, weight, c = (layers.w[f"pointer.no_answer.{name}"] for name in ("W", "b", "w", "c"))
     joined = g.concat(l1, l2, s)
     inner = g.op("Tanh", g.op("Gemm", joined, W.T.copy(), b))
-    return g.op("Squeeze", g.op("Gemm", inner, weight, c), np.array([0]))
+    logit = g.op("Gemm", inner, weight, c)
+    return g.op("Squeeze", logit, np.array([0]))
 
 
 def _off_diagonal(g: Graph, U: str) -> str:
     """[m, m]: 0 on the diagonal, 1 off it."""
     size = g.op("Shape", U, start=0, end=1)
     square = g.op("ConstantOfShape", g.concat(size, size, axis=0))
-    return g.sub(_number(1), g.op("EyeLike", square, dtype=FLOAT))
+    diagonal = g.op("EyeLike", square, dtype=FLOAT)
+    return g.sub(_number(1), diagonal)
 
 
 def _number(value: float) -> Array:
+    """A single number as a constant."""
     return np.array(value, np.float32)

@@ -56,6 +56,7 @@ class WordInputs:
             x = self._table.take(rows, axis=0)
             keys = self._keys.take(rows)
 
+        # Exact match: words that are equal but for their case have the same key.
         if self.inputs.exact_match:
             same = keys[:n, None] == keys[n:]
             x[:n, -1] = same.any(axis=1)
@@ -76,7 +77,7 @@ class WordInputs:
         """The words' rows; those that have none yet get one."""
         rows: list[Any] = list(map(self._rows.get, words))
         if None in rows:
-            missing = (word for word, row in zip(words, rows, strict=True) if row is None)
+            missing = [word for word in words if word not in self._rows]
             new = list(dict.fromkeys(missing))
             if len(self._rows) + len(new) > len(self._table):
                 new = list(dict.fromkeys(words))
@@ -92,6 +93,8 @@ class WordInputs:
         begin = len(self._rows)
         end = begin + len(words)
         dim = self.lexicon.dim
+
+        # Row 0 of what the lexicon gives is padding.
         known = self.lexicon.look_up(words)
         self._table[begin:end, :dim] = known.vectors[1:]
         if self._trained is not None:
@@ -114,11 +117,16 @@ def character_graph(weights: Weights) -> bytes:
     layers = Layers(g, weights)
     characters = g.input("characters", "int32", ("W", "c"))
     lengths = g.input("lengths", "int32", ("W",))
+
+    # An LSTM wants its steps first: [c, W, size].
     letters = g.op("Gather", weights["encoder.characters.embedding.weight"], characters)
-    by_step = g.transpose(letters, 1, 0, 2)  # [c, W, size]
+    by_step = g.transpose(letters, 1, 0, 2)
     _, last = layers.lstm("encoder.characters.lstm", by_step, lengths)
-    by_word = g.transpose(last, 1, 0, 2)  # from [2, W, size]
-    g.output("states", g.op("Reshape", by_word, np.array([0, -1])), ("W", "s"))
+
+    # From [2, W, size], one for each direction, to [W, 2·size].
+    by_word = g.transpose(last, 1, 0, 2)
+    states = g.op("Reshape", by_word, np.array([0, -1]))
+    g.output("states", states, ("W", "s"))
 
     return g.to_bytes()
 

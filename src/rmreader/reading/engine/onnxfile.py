@@ -53,6 +53,8 @@ class Graph:
         """An array that is part of the model."""
         self._count += 1
         name = f"c{self._count}"
+
+        # TensorProto: its shape, type, name and content.
         shape = b"".join(_number(1, size) for size in array.shape)
         dtype = _number(2, _TYPES[array.dtype.name])
         content = _bytes(9, np.ascontiguousarray(array).tobytes())
@@ -141,6 +143,7 @@ def _node(
     domain: str,
     attributes: dict[str, Any],
 ) -> bytes:
+    """NodeProto; a node is named after its first output."""
     parts = [_text(1, name) for name in inputs]
     parts += [_text(2, name) for name in outputs]
     parts += [_text(3, outputs[0]), _text(4, kind), _text(7, domain)]
@@ -178,7 +181,8 @@ def _value(name: str, dtype: str, shape: Shape) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    # negative numbers are written as 64-bit two's complements
+    """A number in groups of 7 bits, the lowest first; the 8th bit says that more follow."""
+    # Negative numbers are written as 64-bit two's complements.
     number &= (1 << 64) - 1
     out = bytearray()
     while number > 0x7F:
@@ -188,12 +192,15 @@ def _varint(number: int) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
+    """A field that holds a whole number."""
     return _varint(field << 3) + _varint(value)
 
 
 def _bytes(field: int, content: bytes) -> bytes:
+    """A field that holds bytes, or another message."""
     return _varint(field << 3 | 2) + _varint(len(content)) + content
 
 
 def _text(field: int, content: str) -> bytes:
+    """A field that holds text."""
     return _bytes(field, content.encode())
