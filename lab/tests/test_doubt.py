@@ -44,7 +44,7 @@ def test_a_reader_that_cannot_tell_is_never_sure() -> None:
     assert not made_answers(3, honest=True).within(bands["sure"]).any()
 
 
-@pytest.mark.parametrize("name", ["small"])
+@pytest.mark.parametrize("name", ["small", "base"])
 def test_cards_say_how_often_each_word_is_right(name: str) -> None:
     folder = open_folder(name)
     counts = folder.about["doubt"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,21 @@ from rmreader.core.errors import UserError
 from rmreader.core.recipe import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import read_data, read_examples
+from rmreader.readers.folder import open_folder
+from rmreader.readers.write import update
 from rmreader.reading.evaluate import evaluate
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import rows_of
 from rmreader.scoring.squad import Score
 from rmreader.training.trainer import train
-from rmreader.training.tune import Change, _own_rows, _warn_of_lost_refusals, settings_for, tune
+from rmreader.training.tune import (
+    Change,
+    _own_rows,
+    _score,
+    _warn_of_lost_refusals,
+    settings_for,
+    tune,
+)
 from rmreader.training.tuning_data import ORDINARY, mix, ordinary_questions
 
 MORE = ["training.patience=6", "training.epochs=40", "training.rate=0.01"]  # for a reader of hidden size 8
@@ -223,6 +234,24 @@ def test_before_and_after_are_told_for_answered_refused_and_ordinary_questions(
     assert isinstance(score, Score)
     assert changes["test.csv"].exact_match[0] == pytest.approx(score.exact_match)
     assert changes["test.csv"].f1[0] == pytest.approx(score.f1)
+
+
+def test_a_reader_that_refuses_everything_is_scored_on_its_best_guesses(refusing: Path, tmp_path: Path) -> None:
+    """As `evaluate` has it: where every question is answered, the decision is off."""
+    manifest = open_folder(refusing).about
+    decided = manifest.get("no_answer", {"scale": 1.0, "shift": 0.0}) | {"threshold": 0.0}
+    silent = tmp_path / "silent"
+    shutil.copytree(refusing, silent)
+    update(silent, no_answer=decided)
+    test = examples(tmp_path / "test.csv", 10, 2)
+    rows = rows_of(read_data(test))
+    reader = Reader.load(silent)
+    scores = _score(rows, reader)
+    assert scores.refused == 100.0
+    expected = evaluate(reader, read_data(test)).score
+    assert isinstance(expected, Score)
+    assert scores.f1 == pytest.approx(expected.f1)
+    assert scores.f1 > 0
 
 
 def test_a_warning_where_the_examples_cannot_teach_to_refuse(
