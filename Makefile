@@ -7,6 +7,7 @@
 #   make plugs  the plugs against Haystack, the MCP SDK, Jupyter and older transformers, installed for it
 #   make site   the guide as a site, in build/site
 #   make guide  run the commands of the guide and write what they print into its pages (after new readers)
+#   make newest, make oldest  the tests on the newest of everything that it stands on, and on the oldest allowed
 #   make measure  tokens, density, branches and width of the code, and the files that exceed the measures
 #   make ratchet  lower the limits in .ci/density.txt to what is measured now
 #   make wheel  dist/rmreader-VERSION-py3-none-PLATFORM.whl
@@ -20,7 +21,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 QUICK := $(addprefix tests/,core text scoring data reading test_house.py) \
 	$(patsubst %,tests/model/test_%.py,equations mistakes spans)
 
-.PHONY: demo test quick coverage plugs site guide lint style types measure ratchet collect wheel clean
+.PHONY: demo test quick coverage plugs site guide newest oldest lint style types measure ratchet collect wheel clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/rmreader ask --passage examples/passage.txt \
@@ -49,6 +50,9 @@ site: $(VENV)/.installed-dev
 guide: $(VENV)/.installed-dev
 	$(BIN)/python scripts/build_api.py
 	$(BIN)/python scripts/build_guide.py --write
+
+newest oldest:  # in an environment of its own under .versions/
+	.ci/versions $@
 
 lint: style types
 
@@ -85,4 +89,4 @@ $(VENV)/.installed-dev: pyproject.toml setup.py constraints.txt $(C) | $(VENV)/b
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
+	rm -rf $(VENV) .versions build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

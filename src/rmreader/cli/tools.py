@@ -29,7 +29,16 @@ Questions = Annotated[
 ]
 ReaderOfCard = Annotated[
     str,
-    typer.Argument(metavar="READER", help="A reader, by name or folder: print its card."),
+    typer.Argument(
+        metavar="READER",
+        help="A reader, by name, folder, archive or hf://ORGANISATION/NAME: print its card.",
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify", help="Compare every file of the shipped and fetched readers with its checksum."
+    ),
 ]
 
 
@@ -103,8 +112,11 @@ def _rows(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
 
 
 @app.command()
-def readers(reader: ReaderOfCard = "", json: Json = False) -> None:
+def readers(reader: ReaderOfCard = "", verify: Verify = False, json: Json = False) -> None:
     """List the shipped readers with their scores on SQuAD 1.1 dev, or print one reader's card."""
+    if verify:
+        _verify(reader, json)
+        return
     from rmreader.cli.doctor import shipped_readers
     from rmreader.core.files.manifest import CARD
     from rmreader.readers.folder import open_folder
@@ -126,6 +138,23 @@ def readers(reader: ReaderOfCard = "", json: Json = False) -> None:
         show(without_head(card.read_text(encoding="utf-8", errors="replace")))
     else:
         _show_scores(folders)
+
+
+def _verify(reader: str, json: bool) -> None:
+    from rmreader.cli.verify import verify
+
+    found = verify(reader)
+    if json:
+        emit_json([dataclasses.asdict(one) for one in found])
+    else:
+        table([(one.name, one.state, one.path) for one in found], ("reader", "state", "path"))
+    damaged = [one for one in found if one.is_damaged]
+    if damaged:
+        raise UserError(
+            f"{damaged[0].path}: {damaged[0].state}; {counted(len(damaged), 'reader')} damaged. "
+            "Reinstall rmreader where it is a shipped one; else remove the folder and fetch it "
+            "again."
+        )
 
 
 def _show_scores(folders: "dict[str, Folder]") -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError, reason, user_error_on
 from rmreader.core.files.manifest import CARD, damage, read_manifest
 from rmreader.core.recipe import Recipe, load_recipe
+from rmreader.readers.elsewhere import bring, is_elsewhere
 from rmreader.readers.weights import TUNED, bert_shapes, misfit, network_shapes, restored
 from rmreader.text.contextual import ENCODER, FILE, ContextualShape
 from rmreader.text.lexicon import Lexicon
@@ -125,7 +126,10 @@ class Folder:
 
 
 def find(name_or_path: str | Path) -> Path:
-    """Find the folder of a reader by its shipped name or by its path."""
+    """Find the folder of a reader by its shipped name or by its path.
+
+    One on the hub or in an archive is brought into the cache first (``elsewhere.py``).
+    """
     if not str(name_or_path).strip():
         raise UserError(
             "the name of the reader is empty; give a shipped reader's name or a reader's folder."
@@ -140,11 +144,14 @@ def find(name_or_path: str | Path) -> Path:
         )
     names = ", ".join(sorted(path.parent.name for path in SHIPPED.glob(f"*/{MANIFEST}"))) or "none"
     raise UserError(
-        f"{name_or_path}: no such reader; shipped are: {names}; or give a reader's folder."
+        f"{name_or_path}: no such reader; shipped are: {names}; or give a reader's folder, its "
+        "archive, or hf://ORGANISATION/NAME."
     )
 
 
 def _find(name_or_path: str | Path) -> Path | None:
+    if is_elsewhere(str(name_or_path)):
+        return bring(str(name_or_path))
     for path in (Path(name_or_path), SHIPPED / str(name_or_path)):
         if (path / MANIFEST).is_file():
             return path
@@ -177,6 +184,8 @@ def _members(name: str) -> list[str]:
     path = _find(name) if name else None
     if path is None:
         return [name]
+    if is_elsewhere(name):
+        name = str(path)  # where it has been brought to, so that it is not brought again
     manifest = path / MANIFEST
     try:
         about = read_manifest(manifest)
@@ -184,6 +193,12 @@ def _members(name: str) -> list[str]:
         return [name]  # whoever opens it says what is wrong
     if about.get("kind") != ENSEMBLE:
         return [name]
+    return _members_of(path, about)
+
+
+def _members_of(path: Path, about: Mapping[str, Any]) -> list[str]:
+    """Return the readers in an ensemble's folder, whole."""
+    manifest = path / MANIFEST
     _check_links(path)
     members = about.get("members")
     if not isinstance(members, list) or not members:

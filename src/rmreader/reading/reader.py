@@ -67,6 +67,10 @@ class Reader:
         """Load a shipped reader by name, or any by its folder; several with commas between them as
         an ensemble.
 
+        A reader may also be an archive of its folder (``.zip``, ``.tar.gz``), the https address
+        of one, or ``hf://ORGANISATION/NAME``, with ``@REVISION`` if need be, on the Hugging Face
+        hub. It is kept in the cache and compared with its checksums.
+
         Left alone, ``engine`` and ``precision`` are what the reader was made for, ``threads`` the
         processors there are, ``window`` (passages of more tokens are read in overlapping portions)
         what it was trained on at most (``training.max_context``), and ``max_length``, of an answer
