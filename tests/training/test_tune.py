@@ -18,7 +18,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.recipe import load_recipe
 from rmreader.data.encode import encode_file
 from rmreader.data.examples import read_data, read_examples
-from rmreader.readers.folder import open_folder
+from rmreader.readers.folder import find, open_folder
 from rmreader.readers.write import update
 from rmreader.reading.evaluate import evaluate
 from rmreader.reading.reader import Reader
@@ -236,19 +236,16 @@ def test_before_and_after_are_told_for_answered_refused_and_ordinary_questions(
     assert changes["test.csv"].f1[0] == pytest.approx(score.f1)
 
 
-def test_a_reader_that_refuses_everything_is_scored_on_its_best_guesses(refusing: Path, tmp_path: Path) -> None:
+def test_a_reader_that_refuses_everything_is_scored_on_its_best_guesses(tmp_path: Path) -> None:
     """As `evaluate` has it: where every question is answered, the decision is off."""
-    manifest = open_folder(refusing).about
-    decided = manifest.get("no_answer", {"scale": 1.0, "shift": 0.0}) | {"threshold": 0.0}
     silent = tmp_path / "silent"
-    shutil.copytree(refusing, silent)
-    update(silent, no_answer=decided)
-    test = examples(tmp_path / "test.csv", 10, 2)
-    rows = rows_of(read_data(test))
+    shutil.copytree(find("small"), silent)
+    update(silent, no_answer=open_folder(silent).about["no_answer"] | {"threshold": 0.0})
+    data = read_data(examples(tmp_path / "test.csv", 10, 2))
     reader = Reader.load(silent)
-    scores = _score(rows, reader)
+    scores = _score(rows_of(data), reader)
     assert scores.refused == 100.0
-    expected = evaluate(reader, read_data(test)).score
+    expected = evaluate(reader, data).score
     assert isinstance(expected, Score)
     assert scores.f1 == pytest.approx(expected.f1)
     assert scores.f1 > 0
