@@ -299,6 +299,38 @@ def index(tmp_path: Path) -> str:
     return str(tmp_path / "docs.rmindex")
 
 
+TOOLS = ["ask_passage", "ask_index", "search", "documents"]
+
+
+def test_an_index_is_searched_and_listed(index: str) -> None:
+    found = session(
+        call(1, "search", question="Who wrote the letter?", top=1),
+        call(2, "search", question="Who wrote the letter?"),
+        call(3, "search", question="Who wrote the letter?", top=51),
+        call(4, "search"),
+        call(5, "documents"),
+        call(6, "documents", top=1),
+        call(7, "documents", top=0),
+        options=("--index", index),
+    )
+    (passage,) = found[1]["result"]["structuredContent"]["passages"]
+    assert passage["document"] == "letter.txt"
+    assert "Ada Lovelace" in passage["text"]
+    assert "root" not in passage
+    assert passage["text"] in found[1]["result"]["content"][0]["text"]
+    assert len(found[2]["result"]["structuredContent"]["passages"]) > 1
+    for id in (3, 4, 7):
+        assert found[id]["result"]["isError"] is True, id
+    listed = found[5]["result"]["structuredContent"]
+    files = [document["file"] for document in listed["documents"]]
+    assert files == sorted(files)
+    assert {"letter.txt", "bridge.md"} <= set(files)
+    assert listed["total"] == len(files)
+    assert found[5]["result"]["content"][0]["text"] == "\n".join(files)
+    assert len(found[6]["result"]["structuredContent"]["documents"]) == 1
+    assert found[6]["result"]["content"][0]["text"].endswith(f"and {len(files) - 1} more")
+
+
 def test_an_index_is_asked(index: str) -> None:
     found = session(
         request(1, "tools/list"),
@@ -309,7 +341,7 @@ def test_an_index_is_asked(index: str) -> None:
         call(6, "ask_index", question="How long is the bridge?"),
         options=("--index", index),
     )
-    assert [tool["name"] for tool in found[1]["result"]["tools"]] == ["ask_passage", "ask_index"]
+    assert [tool["name"] for tool in found[1]["result"]["tools"]] == TOOLS
     best = found[2]["result"]["structuredContent"]["answers"][0]
     assert (best["text"], best["file"]) == ("Ada Lovelace", "letter.txt")
     assert found[2]["result"]["content"][0]["text"].startswith("Ada Lovelace (")
@@ -338,7 +370,7 @@ def test_the_official_client_asks_an_index(index: str, mode: str) -> None:
         words = ["-m", "rmreader", "mcp", "--index", index]
         started = sdk.StdioServerParameters(command=sys.executable, args=words, env=ENVIRONMENT)
         async with sdk.Client(started, mode=mode) as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["ask_passage", "ask_index"]
+            assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
             result = await client.call_tool("ask_index", {"question": "Who wrote the letter?"})
             assert result.structured_content["answers"][0]["file"] == "letter.txt"
 

@@ -32,7 +32,7 @@ def test_a_stateless_session(server: Any, passage: str) -> None:
     found = post(server, "server/discover").json()["result"]
     assert "2026-07-28" in found["supportedVersions"]
     tools = post(server, "tools/list").json()["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["ask_passage", "ask_index"]
+    assert [tool["name"] for tool in tools] == ["ask_passage", "ask_index", "search", "documents"]
     assert all("outputSchema" in tool for tool in tools)
     arguments = {"question": "Who was the engineer?", "passage": passage}
     result = post(server, "tools/call", name="ask_passage", arguments=arguments).json()["result"]
@@ -55,6 +55,10 @@ def test_what_is_given_has_the_published_shape(server: Any, shelf: Any, passage:
         ("ask_index", {"question": ASKED, "always": True, "top": 3}),
         ("ask_index", {"question": "Which colour has the submarine of Ada?"}),
         ("ask_index", {"question": "Xylophones?"}),
+        ("search", {"question": ASKED}),
+        ("search", {"question": "Xylophones?", "top": 1}),
+        ("documents", {}),
+        ("documents", {"top": 1}),
     ]
     for name, arguments in calls:
         jsonschema.validate(arguments, tools[name]["inputSchema"])
@@ -131,7 +135,7 @@ def test_the_official_client_asks(server: Any, mode: str) -> None:
     async def talk() -> None:
         async with sdk.Client(f"{server.url}/mcp", mode=mode) as client:
             tools = (await client.list_tools()).tools
-            assert [tool.name for tool in tools] == ["ask_passage", "ask_index"]
+            assert [tool.name for tool in tools] == ["ask_passage", "ask_index", "search", "documents"]
             asked = {"question": ASKED, "always": True}
             result = await client.call_tool("ask_index", asked)
             assert result.structured_content["answers"][0]["file"].startswith("harbour/")

@@ -176,7 +176,7 @@ def _ask_shelf(
     index.size()  # which refuses what is no index, before a reader is loaded
     shelf = Shelf(index, Reader.load(model, **loading))
     for number, question in enumerate(questions):
-        citations = shelf.ask(question, **options)
+        citations = shelf.ask(question, **options).locate()
         if json:
             emit_json({"question": question, **citations.to_dict()})
         else:

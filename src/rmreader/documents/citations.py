@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar
 
 from rmreader.core.console import one_line
+from rmreader.documents.in_file import NOWHERE, FilePlace, Read, find_in_file, read_file
 from rmreader.documents.index import Passage
 from rmreader.documents.parse import Box
 from rmreader.documents.passages import Passages, trim
@@ -86,6 +88,8 @@ class Citation:
     passage: Passage
     start: int
     end: int
+    in_file: FilePlace = NOWHERE
+    """Lines, or boxes on a page, where they were looked up: see ``Citations.locate``."""
 
     @classmethod
     def of(cls, answer: Answer, passage: Passage) -> Citation:
@@ -116,9 +120,16 @@ class Citation:
 
     @property
     def place(self) -> str:
-        """File, page and heading, for a person."""
-        page = f"page {self.passage.stretch.page}" if self.passage.stretch.page else ""
-        return ", ".join(part for part in (self.file, page, self.passage.stretch.heading) if part)
+        """File, page or line, and heading, for a person."""
+        where = f"page {self.passage.stretch.page}" if self.passage.stretch.page else ""
+        if self.in_file.lines is not None:
+            where = f"line {self.in_file.lines[0]}"
+        return ", ".join(part for part in (self.file, where, self.passage.stretch.heading) if part)
+
+    def locate(self, read: Read = read_file) -> Citation:
+        """The same with its lines, or its boxes on a page, if its file still has it."""
+        found = find_in_file(self.passage, self.start, self.end, read)
+        return replace(self, in_file=found)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for ``json.dumps``.
@@ -127,7 +138,7 @@ class Citation:
         text. ``root`` is the folder that was indexed; ``document`` is the same as ``file``.
         """
         stretch = self.passage.stretch
-        return {
+        tree = {
             "text": self.text,
             "score": self.answer.score,
             "confidence": self.confidence,
@@ -148,6 +159,11 @@ class Citation:
                 "sentence_start": self.answer.sentence_start,
             },
         }
+        if self.in_file.lines is not None:
+            tree["lines"] = list(self.in_file.lines)
+        if self.in_file.boxes:
+            tree["boxes"] = [box._asdict() for box in self.in_file.boxes]
+        return tree
 
 
 class Citations(RankedAnswers[Citation]):
@@ -155,6 +171,17 @@ class Citations(RankedAnswers[Citation]):
 
     where: ClassVar[str] = "these documents"
     nothing_read: ClassVar[str] = "not in these documents  (no passage has a word of the question)"
+
+    def locate(self) -> Citations:
+        """The same answers with their lines or boxes; every file is read once."""
+        read = cache(read_file)
+        return Citations(
+            answers=tuple(citation.locate(read) for citation in self.answers),
+            no_answer=self.no_answer,
+            guess=None if self.guess is None else self.guess.locate(read),
+            absent=self.absent,
+            runner_up=None if self.runner_up is None else self.runner_up.locate(read),
+        )
 
     def describe_guess(self, guess: Citation) -> str:
         """The best guess and its file, on one line."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol
 
 from rmreader.documents.embedding import Vectors, shipped_encoder
 from rmreader.documents.places import Run, TextSpan
@@ -76,6 +76,21 @@ class Passage:
     def path(self) -> Path:
         """The file, where it was when it was indexed."""
         return Path(self.root, self.file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for ``json.dumps``; where the document is on the disk stays here."""
+        start, end = self.stretch.span(0, len(self.text))
+        return {
+            "id": self.id,
+            "text": self.text,
+            "score": self.score,
+            "document": self.file,
+            "page": self.stretch.page,
+            "heading": self.stretch.heading,
+            "start": start,
+            "end": end,
+            "offsets": self.offsets,
+        }
 
 
 class Index(Protocol):

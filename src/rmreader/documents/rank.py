@@ -13,10 +13,10 @@ from rmreader.scoring.squad import normalize
 
 # A logistic regression on questions about everyday texts (`held`), each asked of a folder with its
 # document and of the same folder without it: log/2026-11-18-folders.md.
-_READER = 0.7  # what the reader's log-odds of an answer in the passage count
-_SEARCH = 11.0  # what the score of the search counts
-_BIAS = -6.25
-_DOUBT = 0.45  # above this chance that no passage has the answer, none is given
+_READER = 1.05  # what the reader's log-odds of an answer in the passage count
+_SEARCH = 9.8  # what the score of the search counts
+_BIAS = -5.85
+_DOUBT = 0.66  # above this chance that no passage has the answer, none is given
 _LEAST = 0.01  # confidence of an answer that is worth showing after the first
 
 
@@ -52,11 +52,11 @@ def choose(
 
 def _odds(passage: Passage, answers: Answers) -> float:
     """That a passage holds the answer."""
-    logit = _READER * _log_odds(answers) + _SEARCH * passage.score + _BIAS
+    logit = _READER * log_odds(answers) + _SEARCH * passage.score + _BIAS
     return math.exp(logit)
 
 
-def _log_odds(answers: Answers) -> float:
+def log_odds(answers: Answers) -> float:
     """Of there being an answer in the passage, as the reader says it."""
     if answers.no_answer is None:
         return 0.0

@@ -117,12 +117,11 @@ class Server:
         call = mcp.read_call(message.params)
         if self.cancelled[message.id]:
             return {}
-        if call.passage is None and self.shelf is not None:
-            citations = self.shelf.ask(call.question, top=call.top, always=call.always)
-            return mcp.answer_result(citations)
+        if call.tool != "ask_passage" and self.shelf is not None:
+            return _ask_shelf(self.shelf, call)
         answers = Answers()
         parts = self.reader.ask_in_parts(
-            call.question, call.passage or "", top=call.top, always=call.always
+            call.question, call.passage, top=call.top, always=call.always
         )
         for part in parts:
             if self.cancelled[message.id]:
@@ -139,3 +138,12 @@ class Server:
         with self.lock, contextlib.suppress(OSError):
             self.sink.write(json.dumps(tree).encode() + b"\n")
             self.sink.flush()
+
+
+def _ask_shelf(shelf: Shelf, call: mcp.ToolCall) -> dict[str, Any]:
+    """Return the result of a tool for documents."""
+    if call.tool == "search":
+        return mcp.search_result(shelf.search(call.question, call.top))
+    if call.tool == "documents":
+        return mcp.documents_result(shelf.index.list_documents(call.top), shelf.index.size())
+    return mcp.answer_result(shelf.ask(call.question, top=call.top, always=call.always))

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from rmreader.core.errors import UserError
 from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
-from rmreader.documents.index import Passage
+from rmreader.documents.index import ListedDocument, Passage
 from rmreader.documents.places import BETWEEN
 from rmreader.documents.shelf import READ, Shelf
 from rmreader.server import schemas
@@ -72,6 +72,15 @@ class Documents:
     async def search(self, question: str, count: int) -> list[Passage]:
         """The passages that fit a question best."""
         return await self._look(self.shelf.search, question, count)
+
+    async def listed(self, count: int) -> tuple[list[ListedDocument], int]:
+        """The first documents, and how many there are."""
+        index = self.shelf.index
+
+        def look(_: str, count: int) -> tuple[list[ListedDocument], int]:
+            return index.list_documents(count), index.size()
+
+        return await self._look(look, "", count)
 
     async def place(self, ask: schemas.AskPlace) -> Response:
         """The text of a document around one of its passages, which is ``text[start:end]``."""

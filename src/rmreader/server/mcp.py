@@ -17,6 +17,7 @@ from rmreader.core.version import __version__
 
 if TYPE_CHECKING:
     from rmreader.documents.citations import Citations
+    from rmreader.documents.index import ListedDocument, Passage
     from rmreader.reading.answers import Answers
 from rmreader.reading.doubt import doubt_of
 
@@ -35,6 +36,7 @@ HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 
 MAX_TOP = 50
+MAX_LISTED = 1000
 INSTRUCTIONS = (
     "Finds the exact words of a text that answer a question, with their place and how sure that "
     "is. It points, it does not write: ask for one fact per question, in English."
@@ -160,16 +162,16 @@ def agreed_version(params: Mapping[str, Any]) -> str:
 class ToolCall:
     """What a tool is asked."""
 
-    question: str
-    passage: str | None
-    """None asks the index."""
-    top: int
-    always: bool
+    tool: str
+    question: str = ""
+    passage: str = ""
+    top: int = 1
+    always: bool = False
 
 
 def tools(has_index: bool) -> list[dict[str, Any]]:
     """List the tools."""
-    return [ASK_PASSAGE, ASK_INDEX] if has_index else [ASK_PASSAGE]
+    return [ASK_PASSAGE, ASK_INDEX, SEARCH, DOCUMENTS] if has_index else [ASK_PASSAGE]
 
 
 def check_tool(message: Message, has_index: bool) -> None:
@@ -183,16 +185,16 @@ def check_tool(message: Message, has_index: bool) -> None:
 
 def read_call(params: Mapping[str, Any]) -> ToolCall:
     """Read the arguments of a call; a ``UserError`` is for the model: it can ask again."""
+    tool = params["name"]
     arguments = params.get("arguments", {})
-    question = _argument(arguments, "question", str)
-    top = _argument(arguments, "top", int, 1)
-    always = _argument(arguments, "always", bool, False)
-    if not 1 <= top <= MAX_TOP:
-        raise UserError(f"'top' is from 1 to {MAX_TOP}, not {top}.")
-    passage = None
-    if params["name"] == "ask_passage":
-        passage = _argument(arguments, "passage", str)
-    return ToolCall(question, passage, top, always)
+    known = _TOOLS[tool]["inputSchema"]["properties"]
+    values: dict[str, Any] = {}
+    for name, schema in known.items():
+        values[name] = _argument(arguments, name, _TYPES[schema["type"]], schema.get("default"))
+    most = known["top"]["maximum"]
+    if not 1 <= values["top"] <= most:
+        raise UserError(f"'top' is from 1 to {most}, not {values['top']}.")
+    return ToolCall(tool, **values)
 
 
 def _argument(arguments: Any, name: str, kind: type[Any], default: Any = None) -> Any:
@@ -226,12 +228,42 @@ def answer_result(
     return {**text_result("\n".join(lines) or answers.refusal()), "structuredContent": data}
 
 
+def search_result(passages: Sequence[Passage]) -> dict[str, Any]:
+    """Return passages as plain data, and as text for a model that reads text alone."""
+    lines = []
+    for passage in passages:
+        page = f"page {passage.stretch.page}" if passage.stretch.page else ""
+        place = ", ".join(part for part in (passage.file, page, passage.stretch.heading) if part)
+        lines.append(f"{place}:\n{passage.text}")
+    text = "\n\n".join(lines) or "no passage has a word of the question"
+    return {
+        **text_result(text),
+        "structuredContent": {"passages": [passage.to_dict() for passage in passages]},
+    }
+
+
+def documents_result(documents: Sequence[ListedDocument], total: int) -> dict[str, Any]:
+    """Return a list of documents as plain data, and as lines."""
+    lines = [document.file for document in documents]
+    if len(documents) < total:
+        lines.append(f"and {total - len(documents)} more")
+    listed = [
+        {"file": document.file, "passages": document.passages, "note": document.note}
+        for document in documents
+    ]
+    return {
+        **text_result("\n".join(lines)),
+        "structuredContent": {"documents": listed, "total": total},
+    }
+
+
 def text_result(text: str, is_error: bool = False) -> dict[str, Any]:
     """Return a text as a tool's result."""
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
 _KINDS = {str: "a text", int: "a whole number", bool: "true or false"}
+_TYPES: dict[str, type[Any]] = {"string": str, "integer": int, "boolean": bool}
 _NUMBER = {"type": "number"}
 _WHOLE = {"type": "integer"}
 _STRING = {"type": "string"}
@@ -255,10 +287,9 @@ _PLACE = {
 }
 
 
-def _tool(
+def _answering_tool(
     name: str, description: str, answer: Mapping[str, Any], **arguments: Any
 ) -> dict[str, Any]:
-    required = [key for key, value in arguments.items() if "default" not in value]
     shape = _object(list(answer), **answer)
     no_answer = {
         "type": ["number", "null"],
@@ -271,6 +302,13 @@ def _tool(
         no_answer=no_answer,
         guess=guess,
     )
+    return _tool(name, description, results, **arguments)
+
+
+def _tool(
+    name: str, description: str, results: Mapping[str, Any], **arguments: Any
+) -> dict[str, Any]:
+    required = [key for key, value in arguments.items() if "default" not in value]
     return {
         "name": name,
         "description": description,
@@ -294,7 +332,7 @@ _ALWAYS = {
     "default": False,
     "description": "Give the best guess even where nothing says it.",
 }
-ASK_PASSAGE = _tool(
+ASK_PASSAGE = _answering_tool(
     "ask_passage",
     "Answer a question from a passage: the words of it that are the answer, "
     "or that it does not say.",
@@ -304,7 +342,7 @@ ASK_PASSAGE = _tool(
     top=_TOP,
     always=_ALWAYS,
 )
-ASK_INDEX = _tool(
+ASK_INDEX = _answering_tool(
     "ask_index",
     "Answer a question from the indexed documents: the words that are the answer, "
     "each with its document and place.",
@@ -313,3 +351,41 @@ ASK_INDEX = _tool(
     top=_TOP,
     always=_ALWAYS,
 )
+_PASSAGES = {
+    "id": _STRING,
+    "text": {**_STRING, "description": "The passage, word for word."},
+    "score": {**_NUMBER, "description": "How well it fits, more is better."},
+    "document": _PLACE["file"],
+    "page": _PLACE["page"],
+    "heading": _STRING,
+    "start": {**_WHOLE, "description": "Its first character in the document."},
+    "end": {**_WHOLE, "description": "After its last character."},
+    "offsets": {**_STRING, "description": "The text that start and end count in."},
+}
+SEARCH = _tool(
+    "search",
+    "Find the passages of the indexed documents that fit a question best, by words and by meaning. "
+    "To be read and quoted; ask_index gives the exact answer.",
+    _object(
+        ["passages"],
+        passages={"type": "array", "items": _object(list(_PASSAGES), **_PASSAGES)},
+    ),
+    question={**_STRING, "description": "A question, or what the passages should be about."},
+    top={**_TOP, "default": 5, "description": "How many passages."},
+)
+_LISTED = {
+    "file": _PLACE["file"],
+    "passages": {**_WHOLE, "description": "How many it was cut into."},
+    "note": {**_STRING, "description": "What to know about how it was read."},
+}
+DOCUMENTS = _tool(
+    "documents",
+    "List the indexed documents, by their paths.",
+    _object(
+        ["documents", "total"],
+        documents={"type": "array", "items": _object(list(_LISTED), **_LISTED)},
+        total={**_WHOLE, "description": "How many there are, listed or not."},
+    ),
+    top={**_TOP, "maximum": MAX_LISTED, "default": 100, "description": "How many to list."},
+)
+_TOOLS = {tool["name"]: tool for tool in tools(has_index=True)}

@@ -81,8 +81,13 @@ class McpEndpoint:
             return mcp.text_result(str(refused), is_error=True)
 
     async def _call(self, call: mcp.ToolCall) -> dict[str, Any]:
-        self.calls.check_lengths(call.question, call.passage or "")
-        if call.passage is None:
+        self.calls.check_lengths(call.question, call.passage)
+        if call.tool == "search":
+            return mcp.search_result(await self.documents.search(call.question, call.top))
+        if call.tool == "documents":
+            listed, total = await self.documents.listed(call.top)
+            return mcp.documents_result(listed, total)
+        if call.tool == "ask_index":
             citations = await self.documents.citations(
                 call.question, top=call.top, always=call.always
             )

@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from rmreader.documents.index import Passage
 from rmreader.reading.highlight import Highlights, highlights_of
 from rmreader.server.endpoints import Calls
 from rmreader.server.openapi import Operation
@@ -45,7 +44,7 @@ class RetrievalCalls:
         """Find the passages that fit a question best."""
         self.calls.check_lengths(ask.question)
         passages = await self.calls.documents.search(ask.question, ask.top)
-        return reply({"passages": [passage_tree(passage) for passage in passages]})
+        return reply({"passages": [passage.to_dict() for passage in passages]})
 
     async def highlight(self, ask: AskHighlight) -> Response:
         """Mark the words of each text that answer a question."""
@@ -75,22 +74,6 @@ class RetrievalCalls:
             self.calls.check_lengths(question, text, place)
         questions = [(question, text, top, True) for text in texts]
         return await self.calls.batcher.ask(questions)
-
-
-def passage_tree(passage: Passage) -> dict[str, Any]:
-    """Write a passage as plain data; where its document is on the disk stays here."""
-    start, end = passage.stretch.span(0, len(passage.text))
-    return {
-        "id": passage.id,
-        "text": passage.text,
-        "score": passage.score,
-        "document": passage.file,
-        "page": passage.stretch.page,
-        "heading": passage.stretch.heading,
-        "start": start,
-        "end": end,
-        "offsets": passage.offsets,
-    }
 
 
 def cohere_tree(highlights: Highlights, ask: AskRerank) -> dict[str, Any]:
