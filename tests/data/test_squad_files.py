@@ -139,10 +139,7 @@ def test_a_bad_row_is_named_counted_and_left_out(tree: Tree, write: Write, kind:
         first = "7" if kind == "id twice, once as a number" else "q1"
         assert kept == [first, *(["q2"] if kind == "row a list" else []), "q3", "q4", "q5"]
     assert "q5" in kept
-    with pytest.raises(UserError) as caught:
-        read_squad(path, strict=True)
-    assert str(problem) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(problem)
 
 
 COVID_QA: Tree = {  # its own layout: no version, no title, numbers as ids

@@ -69,10 +69,6 @@ class Problem:
             place.append(f"id {self.id}")
         return f"{self.file}: {', '.join(place)}: {self.what}"
 
-    def error(self) -> UserError:
-        """The same as an error, for those who want every row or none."""
-        return UserError(f"{self}; fix the row, or read without strict to leave it out.")
-
 
 @dataclass(frozen=True)
 class Dataset:
@@ -92,8 +88,8 @@ class Dataset:
                     yield paragraph, question
 
 
-def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = True) -> Dataset:
-    """Read a file; a bad row is left out and named in ``problems``, or with ``strict`` is an error.
+def read_squad(path: str | Path, answers_needed: bool = True) -> Dataset:
+    """Read a file; a bad row is left out and named in ``problems``.
 
     Without ``answers_needed`` (prediction) a question may come without answers, or with bad ones,
     which are ignored. So are the ``plausible_answers`` of layout 2.0: they are no answers. Ids may
@@ -109,7 +105,7 @@ def read_squad(path: str | Path, strict: bool = False, answers_needed: bool = Tr
         raise UserError(
             f'{path}: not in the SQuAD layout; expected {{"data": [articles]}} at the top.'
         )
-    check = _Check(str(path), strict, answers_needed)
+    check = _Check(str(path), answers_needed)
     articles = []
     for number, row in enumerate(tree["data"]):
         article = check.article(number, row)
@@ -196,17 +192,14 @@ class _Bad(Exception):
 class _Check:
     """Walks the tree, keeping the good rows and naming the bad ones."""
 
-    def __init__(self, file: str, strict: bool, answers_needed: bool) -> None:
+    def __init__(self, file: str, answers_needed: bool) -> None:
         self.file = file
-        self.strict = strict
         self.answers_needed = answers_needed
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
 
     def report(self, article: str, paragraph: int | None, id: str | None, what: object) -> None:
         self.problems.append(Problem(self.file, article, paragraph, id, str(what)))
-        if self.strict:
-            raise self.problems[-1].error()
 
     def article(self, number: int, tree: Any) -> Article | None:
         name = f"#{number}"
