@@ -15,21 +15,15 @@ TEXTS = [
 
 def build_bert(folder: Path, window: int = 128) -> Path:
     """An uncased WordPiece encoder of two layers."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import BertConfig, BertModel
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=160, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator(TEXTS, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    tokenizer.save(str(folder / "tokenizer.json"))
     config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
+        vocab_size=_save_word_pieces(
+            folder,
+            special=["[PAD]", "[UNK]", "[CLS]", "[SEP]"],
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        ),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -44,23 +38,15 @@ def build_bert(folder: Path, window: int = 128) -> Path:
 
 def build_mpnet(folder: Path, window: int = 96) -> Path:
     """MPNet: WordPiece, a bias for the distance between pieces, positions counted from the padding id on."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import MPNetConfig, MPNetModel
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["<s>", "<pad>", "</s>", "[UNK]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=160, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator(TEXTS, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-        special_tokens=[("<s>", 0), ("</s>", 2)],
-    )
-    tokenizer.save(str(folder / "tokenizer.json"))
     config = MPNetConfig(
-        vocab_size=tokenizer.get_vocab_size(),
+        vocab_size=_save_word_pieces(
+            folder,
+            special=["<s>", "<pad>", "</s>", "[UNK]"],
+            single="<s> $A </s>",
+            pair="<s> $A </s> </s> $B </s>",
+        ),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -105,6 +91,21 @@ def build_roberta(folder: Path, window: int = 96) -> Path:
     torch.manual_seed(0)
     _save(RobertaModel(config), folder)
     return folder
+
+
+def _save_word_pieces(folder: Path, special: list[str], single: str, pair: str) -> int:
+    """Train an uncased WordPiece tokenizer on the texts, write it, and return its size."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=160, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    used = [(token, number) for number, token in enumerate(special) if token in single]
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=used)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return int(tokenizer.get_vocab_size())
 
 
 def _save(model: torch.nn.Module, folder: Path) -> None:

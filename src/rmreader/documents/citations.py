@@ -15,18 +15,10 @@ from rmreader.reading.answers import Answer, Answers, RankedAnswers
 
 
 @dataclass(frozen=True)
-class LocatedAnswer:
-    """An answer out of files that were read as one text."""
+class _PlacedAnswer:
+    """An answer, and more that is known of where it is."""
 
     answer: Answer
-    """With its places in that text."""
-    original: Answer
-    """With its places in its own file."""
-    file: str
-    """Empty where there is one text only."""
-    page: int | None
-    boxes: tuple[Box, ...] = ()
-    """The rectangles that it takes up on the page of a PDF document."""
 
     @property
     def text(self) -> str:
@@ -37,6 +29,19 @@ class LocatedAnswer:
     def confidence(self) -> float:
         """The F1 to expect of it."""
         return self.answer.confidence
+
+
+@dataclass(frozen=True)
+class LocatedAnswer(_PlacedAnswer):
+    """An answer out of files that were read as one text; ``answer`` has its places in that text."""
+
+    original: Answer
+    """With its places in its own file."""
+    file: str
+    """Empty where there is one text only."""
+    page: int | None
+    boxes: tuple[Box, ...] = ()
+    """The rectangles that it takes up on the page of a PDF document."""
 
     @property
     def place(self) -> str:
@@ -79,12 +84,14 @@ def locate_answers(passages: Passages, answers: Answers) -> LocatedAnswers:
 
 
 @dataclass(frozen=True)
-class Citation:
+class Citation(_PlacedAnswer):
     """An answer and where it is: characters ``start`` to ``end`` of the file's original, as
-    ``offsets`` counts them."""
+    ``offsets`` counts them.
 
-    answer: Answer
-    """With its places in the passage, and the confidence among all passages."""
+    ``answer`` has its places in the passage, and the confidence among all passages, that it may be
+    in none of the documents counted in.
+    """
+
     passage: Passage
     start: int
     end: int
@@ -97,16 +104,6 @@ class Citation:
         answer = trim(answer, passage.stretch)
         start, end = passage.stretch.span(answer.start, answer.end)
         return cls(answer, passage, start, end)
-
-    @property
-    def text(self) -> str:
-        """The answer."""
-        return self.answer.text
-
-    @property
-    def confidence(self) -> float:
-        """The F1 to expect of it, that it may be in none of the documents counted in."""
-        return self.answer.confidence
 
     @property
     def sentence(self) -> str:
