@@ -86,6 +86,7 @@ def test_an_answer_leaves_out_column_names_at_its_edges() -> None:
     ("rows", "read"),
     [
         (["Mon,9,17", "Tue,9,17", "Wed,9,12"], ["Mon\t9\t17", "Tue\t9\t17", "Wed\t9\t12"]),
+        (["yes,no,yes", "no,no,yes", "yes,yes,no"], ["yes\tno\tyes", "no\tno\tyes", "yes\tyes\tno"]),
         (["City,2019,2020", "Ulm,4,5", "Bonn,6,7"], ["City: Ulm, 2019: 4, 2020: 5.", "City: Bonn, 2019: 6, 2020: 7."]),
         (["Prices 2024", "", "A,B", "x,1", "y,2"], ["Prices 2024", "A: x, B: 1.", "A: y, B: 2."]),
         (['"A ""b""",B', '"x, y",', ",2"], ['A "b": x, y.', "B: 2."]),

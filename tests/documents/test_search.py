@@ -70,9 +70,9 @@ def test_vectors_follow_every_change(index: SqliteIndex, folder: Path) -> None:
     other = SqliteIndex(index.path)
     assert other.search("Who would be my boss?", 1)[0].file == "contract.txt"
     (folder / "contract.txt").unlink()
-    (folder / "boss.txt").write_text("The head of the department, to whom you answer, is Ms Ito.")
+    (folder / "note.txt").write_text("The head of the department, to whom you answer, is Ms Ito.")
     add(index, [folder])
-    assert other.search("Who would be my boss?", 1)[0].file == "boss.txt"
+    assert other.search("Who would be my boss?", 1)[0].file == "note.txt"
 
 
 def test_a_damaged_vector_is_noticed(index: SqliteIndex) -> None:
