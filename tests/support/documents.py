@@ -204,3 +204,27 @@ MAIL = (
     b"Content-Transfer-Encoding: quoted-printable\r\n\r\n"
     b"The price is =E2=82=AC31.\r\nSee you.\r\n\r\n> What does\r\n>> the pump cost?\r\n"
 )
+
+
+SAYING = "The pump was built by Ada Fenwick of Leeds."
+
+
+def every_format(saying: str = SAYING) -> dict[str, bytes]:
+    """A document of every format that is read, each of which says one thing."""
+    rows = [["Part", "Remark"], ["Pump", saying], ["Valve", "None."], ["Tap", "None."]]
+    mail = f"From: a@example.org\r\nSubject: Pump\r\nContent-Type: text/plain\r\n\r\n{saying}\r\n".encode()
+    return {
+        "pump.txt": saying.encode(),
+        "pump.md": f"# Pumps\n\n{saying}\n".encode(),
+        "pump.html": f"<h1>Pumps</h1><p>{saying.replace(' ', ' <b></b>')}</p>".encode(),
+        "pump.csv": "\n".join(f'{part},"{remark}"' for part, remark in rows).encode(),
+        "pump.docx": docx([("Heading1", "Pumps"), ("", saying)]),
+        "pump.xlsx": xlsx(rows),
+        "pump.pptx": pptx([("Pumps", [saying])]),
+        "pump.odt": odt([("1", "Pumps"), ("", saying)]),
+        "pump.rtf": rtf(["Pumps", saying]),
+        "pump.epub": epub([f"<p>{saying}</p>"]),
+        "pump.eml": mail,
+        "pump.mbox": b"From a Mon\n" + mail,
+        "pump.pdf": pdf([["Pumps", "", saying]]),
+    }

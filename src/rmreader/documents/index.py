@@ -120,6 +120,9 @@ class Index(Protocol):
     def size(self) -> int:
         """How many documents can be asked."""
 
+    def checksum(self, name: Name) -> str:
+        """Of a document's content when it was indexed; empty for an unknown one."""
+
     def list_documents(self, count: int) -> list[ListedDocument]:
         """The first ``count`` documents that can be asked, by their paths."""
 

@@ -157,6 +157,12 @@ class OpenSearchIndex:
                 ]
             )
 
+    def checksum(self, name: Name) -> str:
+        """Of a document's content when it was indexed; empty for an unknown one."""
+        with self._sound():
+            found = self.client.mget(index=self.documents, body={"ids": [_key(name)]})["docs"][0]
+            return str(found["_source"]["checksum"]) if found.get("found") else ""
+
     def list_documents(self, count: int) -> list[ListedDocument]:
         """The first ``count`` documents that can be asked, by their paths."""
         asked = {

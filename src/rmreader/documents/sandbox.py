@@ -110,6 +110,12 @@ class Sandbox:
         with self._lock:
             self._stop()
 
+    def abandon(self) -> None:
+        """End the child at once, even in the middle of a document."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def _start(self) -> subprocess.Popen[bytes]:
         process = self._process
         if process is not None and process.poll() is None:

@@ -119,6 +119,16 @@ class SqliteIndex:
 
         return self.file.read(work)
 
+    def checksum(self, name: Name) -> str:
+        """Of a document's content when it was indexed; empty for an unknown one."""
+        query = "SELECT checksum FROM documents WHERE root = ? AND file = ?"
+
+        def work(base: sqlite3.Connection) -> str:
+            row = base.execute(query, name).fetchone()
+            return str(row[0]) if row else ""
+
+        return self.file.read(work)
+
     def list_documents(self, count: int) -> list[ListedDocument]:
         """The first ``count`` documents that can be asked, by their paths."""
         query = (

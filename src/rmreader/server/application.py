@@ -17,6 +17,8 @@ from rmreader.reading.reader import Reader
 from rmreader.server.batcher import Batcher
 from rmreader.server.documents import Documents
 from rmreader.server.endpoints import Calls, States
+from rmreader.server.folders import open_documents
+from rmreader.server.long_answers import LongAnswers
 from rmreader.server.mcp_http import McpEndpoint
 from rmreader.server.metrics import Metrics
 from rmreader.server.middleware import (
@@ -29,6 +31,7 @@ from rmreader.server.responses import Refused, Response, refuse
 from rmreader.server.retrieval import RetrievalCalls
 from rmreader.server.settings import Settings, settings_from_environment
 from rmreader.server.static import page_routes
+from rmreader.server.uploads import DocumentReader, LargeRequests, Uploads
 
 ALLOWED_HEADERS = (
     "authorization",
@@ -50,10 +53,14 @@ def create_app(
     batcher = Batcher(reader, settings)
     metrics = Metrics(lambda: len(batcher.pending))
     batcher.observe = metrics.count_batch
-    calls = Calls(settings, batcher, Documents(shelf, batcher))
+    document_reader = DocumentReader(settings)
+    large_requests = LargeRequests()
+    calls = Calls(settings, batcher, Documents(shelf, batcher, document_reader))
     operations = [
         *calls.operations(),
         *RetrievalCalls(calls).operations(),
+        Uploads(settings, document_reader, large_requests).operation(),
+        LongAnswers(settings, batcher, large_requests).operation(),
         McpEndpoint(calls).operation(),
         *States(batcher, metrics).operations(),
     ]
@@ -69,6 +76,7 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with batcher.running():
             yield
+        document_reader.close()
 
     paths = [route.path for route in routes]
     calls_with_key = [operation.path for operation in operations if 401 in operation.errors]
@@ -119,11 +127,7 @@ async def routing_response(request: Request, error: HTTPException) -> Response:
 
 def load_app(model: str, settings: Settings) -> Starlette:
     """Load a reader and open an index, if there is one, and build the app around them."""
-    shelf = None
-    if settings.index:
-        shelf = Shelf.open(settings.index)
-        # What is no index is refused before anything is served.
-        shelf.index.size()
+    shelf = open_documents(settings.index) if settings.index else None
     reader = Reader.load(
         model,
         threads=settings.threads or None,

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from time import perf_counter
@@ -32,6 +32,8 @@ from rmreader.server.turns import Turns
 RESERVE = 0.5
 # Seconds that the worker thread waits for the event loop, so that it ends if the loop was killed.
 LOOP_TIMEOUT = 60
+# Seconds between two words on how much of a long text was read.
+TELL_EVERY = 0.5
 # Who asks. Where that is not known, each call is a client by itself.
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 
@@ -145,7 +147,32 @@ class Batcher:
         if not has_room or wait > allowed or late:
             raise Full(max(1, math.ceil(wait)))
 
+    def check_queue(self) -> None:
+        """Raise ``Full`` where one more question is too many, however long it takes to read."""
+        if len(self.pending) >= self.settings.queue:
+            raise Full(max(1, math.ceil(self.expected_wait(1))))
+
     # Asking
+
+    async def ask_long(self, question: Wanted) -> AsyncIterator[float | Answers]:
+        """Answer one question about a text of any length.
+
+        Yields the share that was read, again and again, and at last the answers. Where that is not
+        waited for, the rest is not read.
+        """
+        self.check_queue()
+        job = self._question(*question)
+        size = job.size
+        answering = asyncio.create_task(self._results([job], patient=True))
+        try:
+            while not answering.done():
+                yield min(1.0, 1 - job.size / size)
+                await asyncio.wait((answering,), timeout=TELL_EVERY)
+            (answers,) = answering.result()
+            yield answers
+        finally:
+            answering.cancel()
+            await asyncio.wait((answering,))
 
     async def ask(self, questions: Sequence[Wanted]) -> list[Answers]:
         """Answer (question, passage, top) or (question, passage, top, always).
@@ -179,9 +206,13 @@ class Batcher:
             always=always,
         )
 
-    async def _results(self, jobs: Sequence[ReadingJob]) -> list[Any]:
-        """Line up the jobs of one call and wait for all of them."""
-        self.check_room(len(jobs), sum(job.size for job in jobs))
+    async def _results(self, jobs: Sequence[ReadingJob], patient: bool = False) -> list[Any]:
+        """Line up the jobs of one call and wait for all of them.
+
+        Who is ``patient`` need not have an answer before the deadline.
+        """
+        if not patient:
+            self.check_room(len(jobs), sum(job.size for job in jobs))
         self._calls += 1
         client = CLIENT.get() or f"call {self._calls}"
         tokens = self.turns.tokens_by_client()[client]

@@ -1,22 +1,31 @@
 """Asking documents: what a search finds is read in turn with all other questions."""
 
 import asyncio
+import base64
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from starlette.requests import Request
+
 from rmreader.core.errors import UserError
 from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
+from rmreader.documents.document import LARGEST
 from rmreader.documents.index import ListedDocument, Passage
+from rmreader.documents.page_image import PageImage
 from rmreader.documents.places import BETWEEN
+from rmreader.documents.sandbox import Sandbox
 from rmreader.documents.shelf import READ, Shelf
 from rmreader.server import schemas
 from rmreader.server.batcher import CLIENT, Batcher
-from rmreader.server.responses import Refused, Response, reply
+from rmreader.server.responses import Refused, Response, invalid, reply
+from rmreader.server.uploads import DocumentReader
 
 AROUND = 10  # passages before and after an answer's that are shown with it
+LISTED = 1_000  # documents that are listed
 SEARCHES = 2  # at once
 
 T = TypeVar("T")
@@ -25,9 +34,10 @@ T = TypeVar("T")
 class Documents:
     """The shelf that a server has, if any. Clients name passages by their ids, never files."""
 
-    def __init__(self, shelf: Shelf | None, batcher: Batcher) -> None:
+    def __init__(self, shelf: Shelf | None, batcher: Batcher, reader: DocumentReader) -> None:
         self._shelf = shelf
         self._batcher = batcher
+        self._reader = reader
         self._pool = ThreadPoolExecutor(SEARCHES, thread_name_prefix="shelf")
         self._turns = WeakValueDictionary[str, asyncio.Lock]()  # a client searches once at a time
 
@@ -87,18 +97,72 @@ class Documents:
         near = await self._look(self.shelf.index.around, ask.passage, AROUND)
         number = next((number for number, one in enumerate(near) if one.id == ask.passage), None)
         if number is None:
-            raise Refused(
-                404,
-                "no_passage",
-                "The index has no such passage; it may have changed: ask again.",
-            )
-
+            raise no_passage()
         here = near[number]
         start = sum(len(one.text) + len(BETWEEN) for one in near[:number])
         tree = {"document": here.file, "page": here.stretch.page, "heading": here.stretch.heading}
         text = BETWEEN.join(one.text for one in near)
 
         return reply({**tree, "text": text, "start": start, "end": start + len(here.text)})
+
+    async def listing(self, request: Request) -> Response:
+        """The documents that can be asked."""
+        shelf = self.shelf
+        count = await self._look(lambda _, __: shelf.index.size(), "", 0)
+        listed = await self._look(lambda _, count: shelf.index.list_documents(count), "", LISTED)
+        documents = [
+            {"document": one.file, "passages": one.passages, "note": one.note} for one in listed
+        ]
+        return reply({"count": count, "documents": documents})
+
+    async def page(self, ask: schemas.AskPage) -> Response:
+        """The page of a PDF document that has a part of a passage, as a picture."""
+        passage = await self._passage(ask.passage)
+        if not ask.start < ask.end <= len(passage.text):
+            raise invalid("start and end must name a part of the passage.")
+        if passage.path.suffix.lower() != ".pdf":
+            raise Refused(404, "no_page", "Only PDF documents have pages that can be drawn.")
+        content = await self._look(lambda _, __: self._unchanged(passage), "", 0)
+        start, end = passage.stretch.span(ask.start, ask.end)
+
+        def draw(sandbox: Sandbox) -> PageImage:
+            seconds = self._reader.seconds
+            page = passage.stretch.page
+            return sandbox.draw_page(passage.file, content, start, end, page, seconds)
+
+        try:
+            image = await self._reader.do(draw)
+        except UserError as error:
+            raise Refused(404, "no_page", str(error)) from None
+        return reply(
+            {
+                "document": passage.file,
+                "page": image.page,
+                "width": image.width,
+                "height": image.height,
+                "image": base64.b64encode(image.png).decode(),
+                "areas": [vars(area) for area in image.areas],
+            }
+        )
+
+    async def _passage(self, id: str) -> Passage:
+        found = await self._look(self.shelf.index.around, id, 0)
+        if not found:
+            raise no_passage()
+        return found[0]
+
+    def _unchanged(self, passage: Passage) -> bytes:
+        """The content of a passage's file, if it is the one that was indexed."""
+        checksum = self.shelf.index.checksum((passage.root, passage.file))
+        try:
+            with passage.path.open("rb") as file:
+                content = file.read(LARGEST + 1)
+        except OSError:
+            content = b""
+        if not checksum or hashlib.sha256(content).hexdigest() != checksum:
+            message = "The document is gone, or has changed since it was indexed: ask again."
+            raise Refused(409, "changed", message)
+        return content
 
     async def _look(self, look: Callable[[str, int], T], what: str, count: int) -> T:
         """In a thread: an index may be large, and on a slow disk."""
@@ -116,11 +180,17 @@ class Documents:
                 raise RuntimeError("the index cannot be used") from error
 
 
+def no_passage() -> Refused:
+    """Make the refusal of a passage that is not there."""
+    message = "The index has no such passage; it may have changed: ask again."
+    return Refused(404, "no_passage", message)
+
+
 def public(citations: Citations) -> dict[str, Any]:
     """Answers with their places; where the documents are on the disk stays here."""
     tree = citations.to_dict()
-    guesses = [tree["guess"]] if "guess" in tree else []
-    for answer in [*tree["answers"], *guesses]:
+    others = [tree[name] for name in ("guess", "runner_up") if name in tree]
+    for answer in [*tree["answers"], *others]:
         del answer["root"]
 
     best = tree["answers"][0] if tree["answers"] else None

@@ -11,7 +11,7 @@ from rmreader.server.batcher import Batcher
 from rmreader.server.documents import Documents
 from rmreader.server.explanations import as_base64, as_numbers
 from rmreader.server.metrics import Metrics
-from rmreader.server.openapi import CALL_ERRORS, Operation
+from rmreader.server.openapi import ANY_ERRORS, CALL_ERRORS, Operation
 from rmreader.server.requests import json_endpoint
 from rmreader.server.responses import Refused, Response, refuse, reply
 from rmreader.server.schemas import (
@@ -20,10 +20,13 @@ from rmreader.server.schemas import (
     AnsweredShelf,
     Ask,
     AskMany,
+    AskPage,
     AskPlace,
     AskShelf,
     AskWhy,
+    DrawnPage,
     Explained,
+    ListedDocuments,
     Place,
     RequestBody,
     StateOut,
@@ -74,6 +77,10 @@ class Calls:
         """Show a document around a passage."""
         return await self.documents.place(ask)
 
+    async def page(self, ask: AskPage) -> Response:
+        """Draw the page of a document that has a part of a passage."""
+        return await self.documents.page(ask)
+
     def check_lengths(self, question: str, passage: str = "", place: str = "") -> None:
         """Raise ``Refused`` where a question or its passage is too long."""
         check_length("passage", passage, self.settings.max_passage, "the most is", place)
@@ -90,6 +97,23 @@ class Calls:
             ),
             call("/v1/ask", "Answer from the documents", self.ask, AskShelf, AnsweredShelf, 404),
             call("/v1/place", "Show a document around a passage", self.place, AskPlace, Place, 404),
+            call(
+                "/v1/page",
+                "Draw the page of a PDF document with an answer",
+                self.page,
+                AskPage,
+                DrawnPage,
+                404,
+                409,
+            ),
+            Operation(
+                "GET",
+                "/v1/documents",
+                "List the documents",
+                self.documents.listing,
+                response=ListedDocuments,
+                errors=(*ANY_ERRORS, 401, 404),
+            ),
         ]
 
     def operation(

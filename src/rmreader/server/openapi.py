@@ -21,7 +21,8 @@ ERRORS = {
     403: ("OtherOrigin", "A web page of another origin asks."),
     404: ("NotThere", "This server has no index, or the index has no such passage."),
     408: ("SlowRequest", "The request's body did not arrive in time."),
-    413: ("TooLarge", "Body, question, passage or list too large."),
+    409: ("Changed", "The document has changed since it was indexed."),
+    413: ("TooLarge", "Body, question, passage, list or document too large."),
     421: ("WrongHost", "The name in Host is not one that this server answers for."),
     422: ("Invalid", "The request does not have the documented shape."),
     431: ("HeadTooLarge", "The request's line and headers are too large."),
@@ -47,6 +48,11 @@ class Operation:
     errors: tuple[int, ...] = ANY_ERRORS
     replies: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
     """Other statuses that say more than an error does; None: without a body."""
+    upload: str = ""
+    """The media type of a body that is no JSON."""
+    parameters: Sequence[Mapping[str, Any]] = ()
+    """What the address takes after a question mark."""
+    response_media: str = "application/json"
 
 
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def _describe_one(operation: Operation) -> dict[str, Any]:
     if operation.response is None:
         content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
     else:
-        content = _json_content(operation.response)
+        content = _content(operation.response, operation.response_media)
     responses: dict[str, Any] = {
         "200": {"description": "OK", "content": content},
     }
@@ -87,20 +93,25 @@ def _describe_one(operation: Operation) -> dict[str, Any]:
     for status, model in operation.replies.items():
         reply: dict[str, Any] = {"description": HTTPStatus(status).phrase}
         if model is not None:
-            reply["content"] = _json_content(model)
+            reply["content"] = _content(model)
         responses[str(status)] = reply
     tree: dict[str, Any] = {"summary": operation.summary, "responses": responses}
     if operation.request is not None:
-        tree["requestBody"] = {"required": True, "content": _json_content(operation.request)}
+        tree["requestBody"] = {"required": True, "content": _content(operation.request)}
+    if operation.upload:
+        binary = {operation.upload: {"schema": {"type": "string", "format": "binary"}}}
+        tree["requestBody"] = {"required": True, "content": binary}
+    if operation.parameters:
+        tree["parameters"] = list(operation.parameters)
     return tree
 
 
-def _json_content(model: type[BaseModel]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"{SCHEMAS}{model.__name__}"}}}
+def _content(model: type[BaseModel], media: str = "application/json") -> dict[str, Any]:
+    return {media: {"schema": {"$ref": f"{SCHEMAS}{model.__name__}"}}}
 
 
 def _error(sentence: str) -> dict[str, Any]:
-    return {"description": sentence, "content": _json_content(Failed)}
+    return {"description": sentence, "content": _content(Failed)}
 
 
 def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:

@@ -71,18 +71,21 @@ def timed_endpoint(
     return endpoint
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Read the body unless it is larger than allowed, whether or not its length was announced."""
+async def read_body(request: Request, limit: int, discard: int = DISCARD) -> bytes:
+    """Read the body unless it is larger than allowed, whether or not its length was announced.
+
+    Up to ``discard`` times as much is read and thrown away.
+    """
     message = f"The request is larger than {limit:,} bytes; send less text at once."
     far_too_large = Refused(413, "too_large", message, {"connection": "close"})
     announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced[:20]) > limit * DISCARD:
+    if announced.isdigit() and int(announced[:20]) > limit * discard:
         raise far_too_large
     chunks = []
     received = 0
     async for chunk in request.stream():
         received += len(chunk)
-        if received > limit * DISCARD:
+        if received > limit * discard:
             raise far_too_large
         if received <= limit:
             chunks.append(chunk)

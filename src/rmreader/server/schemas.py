@@ -32,6 +32,9 @@ Always = Annotated[
     ),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
+Doubt = Annotated[
+    Literal["sure", "likely", "perhaps"], Field(description="How far to believe it, in a word.")
+]
 Matrix = list[list[float]] | str
 
 PASSAGE = "The canal was dug by three thousand men."
@@ -130,6 +133,19 @@ class AskPlace(RequestBody):
     ]
 
 
+class AskPage(RequestBody):
+    """A part of a passage that is to be seen on its page."""
+
+    model_config = example(passage="17", start=0, end=12)
+
+    passage: Annotated[
+        Text,
+        Field(max_length=200, description="The passage's id, as an answer of /v1/ask has it."),
+    ]
+    start: Annotated[StrictInt, Field(ge=0, description="First character in the passage.")]
+    end: Annotated[StrictInt, Field(ge=1, description="After the last character.")]
+
+
 class AskSearch(RequestBody):
     """Words to look for in the documents that the server has an index of."""
 
@@ -201,6 +217,7 @@ class AnswerOut(BaseModel):
     confidence: float
     sentence: str
     sentence_start: int = Field(description="Where the sentence begins in the passage.")
+    doubt: Doubt
 
 
 class Answered(BaseModel):
@@ -215,6 +232,63 @@ class Answered(BaseModel):
         "The best guess, where no answer is given; "
         "absent where one is, and where the reader cannot tell."
     )
+    runner_up: AnswerOut = absent_or(
+        "The second best answer, where the best is given alone and is less than likely."
+    )
+
+
+class Progress(BaseModel):
+    """How much of a long text has been read."""
+
+    read: Share
+
+
+class AnsweredInLines(RootModel[Progress | Answered]):
+    """A line of JSON about every second while the text is read, and the answers as the last."""
+
+
+class ReadDocument(BaseModel):
+    """What a document says."""
+
+    name: str
+    text: str
+    note: str = Field(description="What to know about how it was read; mostly empty.")
+    offsets: str = Field(description="What the places of `rmreader ask` count in; not this text.")
+
+
+class ListedDocumentOut(BaseModel):
+    """A document that can be asked."""
+
+    document: str = Field(description="Its path in the folder that was indexed.")
+    passages: int
+    note: str = Field(description="What to know about how it was read; mostly empty.")
+
+
+class ListedDocuments(BaseModel):
+    """The documents that can be asked, by their paths: the first thousand of ``count``."""
+
+    count: int
+    documents: list[ListedDocumentOut]
+
+
+class AreaOut(BaseModel):
+    """A rectangle on a picture, as shares of its width and height from the upper left corner."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class DrawnPage(BaseModel):
+    """A page of a PDF document as a picture, and where the text is on it that was asked for."""
+
+    document: str
+    page: int
+    width: int
+    height: int
+    image: str = Field(description="A PNG, in base64.")
+    areas: list[AreaOut]
 
 
 class AnsweredMany(BaseModel):
@@ -268,6 +342,7 @@ class Cited(BaseModel):
     score: float
     confidence: float
     sentence: str
+    doubt: Doubt
     document: str = Field(description="Its path in the folder that was indexed.")
     file: str = Field(description="The same as document.")
     page: int | None = Field(description="Page of the document, where it has pages.")
@@ -289,6 +364,9 @@ class AnsweredShelf(BaseModel):
     guess: Cited = absent_or(
         "The best guess, where no answer is given; "
         "absent where one is, and where the reader cannot tell."
+    )
+    runner_up: Cited = absent_or(
+        "The second best answer, where the best is given alone and is less than likely."
     )
 
 

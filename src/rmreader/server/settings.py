@@ -17,6 +17,7 @@ from rmreader.core.settings import (
     build_settings,
     check_settings,
 )
+from rmreader.documents.document import LARGEST
 
 PREFIX = "RMREADER_"
 
@@ -36,13 +37,16 @@ class Settings:
     api_key: str = ""
     """Key that every call under /v1 must carry; empty asks for none."""
     index: str = ""
-    """Index of documents to answer from, as `rmreader index` makes it; empty for none."""
+    """Documents to answer from: an index that `rmreader index` made, or a folder, which is indexed
+    and watched; empty for none."""
     max_answer_length: Annotated[int, Range(least=0, most=500)] = 0
     """Longest answer in words, as for `ask`; 0 is what the reader's recipe says."""
     max_body: Count = 1_048_576
     """Largest request body in bytes."""
     max_passage: Count = 100_000
-    """Longest passage in characters."""
+    """Longest passage in characters; longer ones are for /v1/long-answer."""
+    max_upload: Count = LARGEST
+    """Largest document that is read, and largest request with a long text, in bytes."""
     max_question: Count = 100_000
     """Longest question in characters; the reader has its own limit in words, as for `ask`."""
     max_explain: Count = 4_000
@@ -57,6 +61,10 @@ class Settings:
     """Most questions that may wait; more are refused with 503."""
     deadline: Positive = 10.0
     """Timeout in seconds for request headers, and again for the answer."""
+    read_deadline: Positive = 60.0
+    """Timeout in seconds for a document that is uploaded, or whose page is drawn."""
+    long_deadline: Positive = 600.0
+    """Timeout in seconds for a question about a long text."""
     threads: Natural = 0
     """Threads to read with; 0 takes as many as there are processors."""
     batch: Count = 32

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
+from rmreader.documents.formats import formats
 from rmreader.server.openapi import Operation, describe
 from rmreader.server.requests import Endpoint
 from rmreader.server.responses import Response
@@ -34,8 +35,9 @@ def page_routes(
 
     ``about`` is what the page must know of this server.
     """
-    limits = ("max_passage", "max_question", "max_explain")
+    limits = ("max_passage", "max_question", "max_explain", "max_upload")
     about = {**about, **{name: getattr(settings, name) for name in limits}}
+    about["suffixes"] = sorted(formats())
     folder = resources.files("rmreader.server").joinpath("page")
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
     files["about.json"] = json.dumps(about).encode()

@@ -26,20 +26,24 @@ function fieldTable(schema) {
   return element("table", {}, body);
 }
 
-async function send(path, method, text) {
+const mediaOf = (body) => (body ? Object.keys(body.content)[0] : undefined);
+
+async function send(path, method, media, text) {
   const headers = {};
   const key = $("key").value.trim();
   if (key) headers.authorization = `Bearer ${key}`;
-  if (method === "POST") headers["content-type"] = "application/json";
+  if (media) headers["content-type"] = media;
   const response = await fetch(path.slice(1), { method, headers, body: method === "POST" ? text : undefined });
   const body = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  const isJson = response.headers.get("content-type") === "application/json";
   return `${response.status}\n${isJson ? JSON.stringify(JSON.parse(body), null, 2) : body}`;
 }
 
 function card(path, method, operation) {
-  const request = operation.requestBody?.content["application/json"].schema;
-  const answer = operation.responses["200"].content["application/json"]?.schema;
+  const media = mediaOf(operation.requestBody), isUpload = media && media !== "application/json";
+  const request = isUpload ? null : operation.requestBody?.content[media].schema;
+  const given = mediaOf(operation.responses["200"]);
+  const answer = given === "text/plain" ? null : operation.responses["200"].content[given].schema;
   const box = element("section", { className: "card operation" });
   box.append(element("h2", { textContent: `${method} ${path}` }), element("p", { textContent: operation.summary }));
   const text = element("textarea", { spellcheck: false, ariaLabel: `Body for ${path}` });
@@ -48,12 +52,16 @@ function card(path, method, operation) {
     text.value = JSON.stringify(schema.examples?.[0] ?? {}, null, 2);
     box.append(element("p", { textContent: schema.description }), fieldTable(schema), text);
   }
+  if (isUpload) {
+    text.value = "The canal was dug by three thousand men.";
+    box.append(element("p", { textContent: `Takes a file as it is (${media}); here, this text as a file:` }), text);
+  }
   if (answer) box.append(element("p", { textContent: `Gives ${typeOf(answer)}: ${resolve(answer).description}` }), fieldTable(resolve(answer)));
   box.append(element("p", { textContent: `Errors: ${Object.keys(operation.responses).filter((status) => status !== "200").join(", ")}` }));
   const result = element("pre", { hidden: true, ariaLive: "polite" });
   const button = element("button", { className: "primary", textContent: "Try it" });
   button.addEventListener("click", async () => {
-    result.textContent = await send(path, method, text.value).catch(() => "The server does not answer.");
+    result.textContent = await send(isUpload ? `${path}?name=canal.txt` : path, method, media, text.value).catch(() => "The server does not answer.");
     result.hidden = false;
   });
   box.append(button, result);
