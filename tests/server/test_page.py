@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from support.page import ask, contrast, look_inside, luminance, percent
 
+from rmreader.reading.reader import Reader
+
 pytestmark = pytest.mark.browser
+BUILDERS = {"Ann Lee": "Tarn", "Bob Ray": "Keld", "Carl May": "Dorn"}
 
 
 def pick(page: Any, name: str, value: Any) -> None:
@@ -36,7 +39,8 @@ def test_the_answer_is_highlighted_in_place(visit: Any, reader: Any, passage: st
         assert page.text_content("#reading") == passage
         before = page.evaluate("document.querySelector('mark').previousSibling?.textContent ?? ''")
         assert len(before) == best.start
-    assert page.get_attribute("#best", "aria-live") == "polite"
+        assert page.text_content("#asked") == question
+    assert page.get_attribute("#told", "aria-live") == "polite"
 
 
 def test_offsets_survive_characters_beyond_the_basic_plane(visit: Any, reader: Any, passage: str) -> None:
@@ -48,25 +52,33 @@ def test_offsets_survive_characters_beyond_the_basic_plane(visit: Any, reader: A
     assert page.text_content("#reading") == text
 
 
-def test_choosing_a_candidate_moves_the_highlight(visit: Any, reader: Any, passage: str, questions: list[str]) -> None:
-    page = visit()
-    ask(page, questions[0], passage)
+def test_choosing_a_candidate_moves_the_highlight(visit: Any, start: Any, reader: Any) -> None:
+    undecided = Reader(reader.folder, reader.engine)
+    undecided.decision = None  # so that it answers, whatever it doubts
+    page = visit(start(undecided).url)
+    passage = "".join(f"{name} built the bridge at {place}. " for name, place in BUILDERS.items())
+    question = "Who built the bridge?"
+    ask(page, question, passage)
     page.wait_for_selector("mark")
-    found = reader.ask(questions[0], passage, top=12)  # of which marks without a letter are no answer to a person
-    expected = [answer for answer in found if any(one.isalnum() for one in answer.text)][:6]
+    found = undecided.ask(question, passage, top=12)
+    expected = [answer for answer in found if answer.confidence >= 0.05][:6]  # the others only distract
+    assert 1 < len(expected) < 12
     rows = page.locator("#answers button")
     assert [row.locator(".text").text_content() for row in rows.all()] == [answer.text for answer in expected]
-    rows.nth(2).focus()
+    rows.nth(1).focus()
     page.keyboard.press("Enter")
-    assert page.text_content("mark") == expected[2].text
-    assert rows.nth(2).get_attribute("aria-pressed") == "true"
+    assert page.text_content("mark") == expected[1].text
+    assert page.get_attribute("mark", "class") == found.doubt(expected[1])
+    assert rows.nth(1).get_attribute("aria-pressed") == "true"
     assert rows.nth(0).get_attribute("aria-pressed") == "false"
     widths = [row.locator(".bar i").evaluate("bar => bar.getBoundingClientRect().width") for row in rows.all()]
     page.wait_for_timeout(350)
     assert widths == sorted(widths, reverse=True)
     for row, answer in zip(rows.all(), expected, strict=True):
-        assert row.locator("span").all_text_contents()[2:] == [percent(answer.confidence)]
-    assert page.text_content("#best small") == f"candidate 3, {percent(expected[2].confidence)} sure"
+        assert row.locator("span").all_text_contents()[2:] == [f"{found.doubt(answer)}, {percent(answer.confidence)}"]
+    assert f"candidate 2, {percent(expected[1].confidence)}" in page.text_content("#best small").replace(
+        "perhaps, ", ""
+    )
 
 
 def test_samples_ask_by_themselves(visit: Any) -> None:
@@ -127,7 +139,8 @@ def test_self_attention_and_what_reattention_changed(
     word = int(np.argmax(lit))
     tone = page.locator("#passage-words b").nth(word).evaluate("word => word.style.getPropertyValue('--tone')")
     assert tone == ("var(--gain)" if change[word] > 0 else "var(--loss)")
-    assert "How reattention moved B from round 1 to 2" in page.text_content("#map-title")
+    assert "What a look back changed from round 1 to 2" in page.text_content("#map-title")
+    assert page.text_content("#axis-down").startswith("↑ Each line is a word of the text too")
 
 
 def test_the_heat_map_is_drawn_and_names_the_cell_under_the_mouse(
@@ -168,7 +181,11 @@ def test_everything_can_be_done_from_the_keyboard(visit: Any, passage: str, ques
             break
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#map")
+    page.wait_for_selector("#why:visible")
+    assert page.evaluate("document.activeElement.id") == "why-label"  # where there is something new to read
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#map:visible")
     for _ in range(3):  # attention, round, question words
         page.keyboard.press("Tab")
     focused = "Number(document.activeElement.dataset.index)"
@@ -215,10 +232,10 @@ def test_missing_input_is_a_sentence(visit: Any, question: str, passage: str, se
 
 
 def test_too_much_text_is_a_sentence(visit: Any, start: Any) -> None:
-    server = start(max_passage=300, max_body=2000)
+    server = start(max_question=1500, max_body=2000, max_upload=500)
     page = visit(server.url)
-    ask(page, "Who?", "word " * 100)
-    assert "500 characters; the most is 300" in page.text_content("#error:visible")
+    ask(page, "who " * 400, "word")
+    assert "1,600 characters; the most is 1,500" in page.text_content("#error:visible")
     ask(page, "Who?", "ö" * 290 + "\\" * 10)
     page.wait_for_selector("#best:visible")  # an answer, or that there is none
     ask(page, "ö" * 1000, "word")  # 2,000 bytes of UTF-8, which only the server counts
@@ -268,11 +285,11 @@ def test_attention_to_a_question_since_replaced_is_dropped(visit: Any, passage: 
     ask(page, questions[0], passage)
     page.wait_for_selector("mark")
     page.route("**/v1/*", lambda route: kept.append(route))  # nothing passes until the test lets it
+    page.click("#why-button")  # about the first question
     ask(page, "Where did it rain?", "It rained in Tarn.")
-    page.click("#why-button")  # about the first question, whose answer is still shown
     while len(kept) < 2:
         page.wait_for_timeout(10)
-    answer, explain = kept
+    explain, answer = kept
     answer.continue_()
     page.wait_for_selector("#best:has-text('Tarn')")
     explain.continue_()
@@ -302,7 +319,8 @@ def test_a_phone_never_scrolls_sideways(visit: Any) -> None:
     page.tap("#samples button >> nth=3")
     page.wait_for_selector("mark")
     page.tap("#why-button")
-    page.wait_for_selector("#map")
+    page.tap("#numbers > summary")
+    page.wait_for_selector("#map:visible")
     for kind in ("interactive", "self"):
         pick(page, "kind", kind)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.page import contrast, drop, look_inside, percent
+from support.page import contrast, drop, look_inside, percent, told
 
 pytestmark = pytest.mark.browser
 ASKED = "Who built the lighthouse?"
@@ -32,13 +32,13 @@ def test_three_answers_with_their_documents_and_one_opened_at_its_place(visit: A
     assert len(cited) == 3
     rows = page.locator("#places button")
     for row, one in zip(rows.all(), cited, strict=True):
-        told = row.text_content()
-        assert told.startswith(f"{one.text}{percent(one.confidence)} sure")
-        assert one.sentence in told
+        said = row.text_content()
+        assert said.startswith(f"{one.text} {cited.doubt(one)}, {percent(one.confidence)}")
+        assert one.sentence in said
         assert one.file in row.locator("small").text_content()
         assert one.passage.stretch.heading in row.locator("small").text_content()
         assert row.locator("em").text_content() == one.text
-    assert page.text_content("#best") == f"{cited[0].text}{percent(cited[0].confidence)} sure, in {cited[0].file}"
+    assert page.text_content("#best") == f"{told(cited, cited[0])}, in {cited[0].file}"
     assert page.is_hidden("#text")
     assert page.is_hidden("#why-button")
 
@@ -89,7 +89,7 @@ def test_between_the_shelf_and_a_text_nothing_is_carried_over(visit: Any, home: 
         assert page.is_hidden(absent)
     assert page.text_content("#passage-label") == "Passage"
     page.click("#samples button >> nth=0")
-    page.wait_for_selector("#answers button")
+    page.wait_for_selector("#best:visible")
     page.click("#history summary")
     page.click(f"#earlier button:has-text('{ASKED}')")
     page.wait_for_selector("#places button")

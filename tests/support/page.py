@@ -27,7 +27,18 @@ def drop(page: Any, name: str, content: bytes) -> None:
 
 def look_inside(page: Any) -> None:
     page.click("#why-button")
-    page.wait_for_selector("#map")
+    page.wait_for_selector("#why:visible")
+    if page.get_attribute("#numbers", "open") is None:
+        page.click("#numbers > summary")
+    page.wait_for_selector("#map:visible")
+
+
+def told(answers: Any, answer: Any) -> str:
+    """An answer as the page tells it: with its word of doubt, and its figure."""
+    word = answers.doubt(answer)
+    if word == "perhaps":
+        return f"Perhaps: {answer.text} {percent(answer.confidence)}"
+    return f"{answer.text} {word}, {percent(answer.confidence)}"
 
 
 def percent(share: float) -> str:

@@ -24,13 +24,19 @@ def serve(
             metavar="[KEY=VALUE]...",
             help="Limits, as deadline=20: connections, queue, deadline, drain_delay, threads, "
             "batch, batch_tokens, batch_wait, max_body, max_items, max_passage, max_question, "
-            "max_explain, max_explain_question, max_answer_length. docs/serving.md explains them.",
+            "max_explain, max_explain_question, max_answer_length, max_upload, read_deadline, "
+            "long_deadline. docs/serving.md explains them.",
         ),
     ] = None,
     model: Model = "small",
     index: Annotated[
         str | None,
-        typer.Option("--index", "-i", help="Answer from these documents too (`rmreader index`)."),
+        typer.Option(
+            "--index",
+            "-i",
+            help="Answer from these documents too: an index that `rmreader index` made, or a "
+            "folder, which is indexed, and again after every change.",
+        ),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on; this machine alone by default.")

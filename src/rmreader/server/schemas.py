@@ -329,10 +329,11 @@ class Explained(BaseModel):
 class CitedPassage(BaseModel):
     """The passage that was read, and where the answer is in it."""
 
-    id: str = Field(description="For /v1/place.")
+    id: str = Field(description="For /v1/place and /v1/page.")
     text: str
     start: int
     end: int
+    sentence_start: int = Field(description="Where the answer's sentence begins.")
 
 
 class Cited(BaseModel):

@@ -1,12 +1,22 @@
 // What the reader looked at, round by round: E (question words by passage words) and B (passage by passage), and the
 // change that reattention made from one round to the next. Words light up what they attend to; the heat-map shows all.
-import { $ } from "./common.js";
+import { $, bring } from "./common.js";
 import { HeatMap, legend, thumbnail } from "./heatmap.js";
 
-const WHAT = "Attention is how strongly the reader ties one word to another while it reads: each word has 100 % to hand out. The last of its rounds, shown first, is the one it answers from.";
+const WHAT =
+  "Attention is how strongly the reader ties one word to another while it reads: " +
+  "each word has 100 % to hand out. ";
+const HOW = " Point at a word, or move with the arrow keys, to see where it goes.";
 const LEADS = {
-  interactive: `${WHAT} Here every word of the passage spreads it over the words of the question. Point at a word, or move with the arrow keys, to see where it goes.`,
-  self: `${WHAT} Here every word of the passage spreads it over the whole passage, which ties distant words together. Point at a word, or move with the arrow keys, to see where it goes.`,
+  interactive: `${WHAT}Here every word of the text spreads it over the words of your question.${HOW}`,
+  self:
+    `${WHAT}Here every word of the text spreads it over the whole text, ` +
+    `which ties distant words together.${HOW}`,
+};
+// What stands beside the picture, for who has never seen a matrix.
+const DOWN = {
+  interactive: "↑ Each line is a word of your question. Dark where a word of the text looks at it.",
+  self: "↑ Each line is a word of the text too. Dark where a word above looks at it.",
 };
 
 export class Attention {
@@ -21,6 +31,11 @@ export class Attention {
     for (const side of ["question", "passage"]) this.#listen(side);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#data && this.#render());
     new ResizeObserver(() => this.#data && !$("why").hidden && this.#drawMap()).observe($("why"));
+    // What is closed has no size, so it is drawn, and scrolled to the answer, when it opens.
+    $("numbers").addEventListener("toggle", () => {
+      if (this.#data && $("numbers").open) this.#render();
+      this.#bringAnswer();
+    });
   }
 
   // question, passage: arrays of code points; from: where the passage part begins in the whole passage.
@@ -45,6 +60,15 @@ export class Attention {
     this.#words("passage").forEach((word, i) => word.classList.toggle("answer", i >= first && i < end));
     this.#active = { side: "passage", index: first };
     this.#render();
+    this.#bringAnswer();
+  }
+
+  // Scroll words and picture to what they explain.
+  #bringAnswer() {
+    const word = this.#data && this.#words("passage")[this.#data.span[0]];
+    if (!word || !$("numbers").open) return;
+    bring(word, $("passage-words"));
+    this.#map.bring(this.#data.span[0]);
   }
 
   get #view() {
@@ -134,9 +158,12 @@ export class Attention {
     const columns = passage.map((word) => word.text), rows = kind === "self" ? columns : question.map((word) => word.text);
     this.#map.show(matrix, { rows, columns }, { columns: span, rows: kind === "self" ? span : [0, 0] });
     const change = this.#view >= rounds.length;
-    const symbol = kind === "self" ? "B" : "E";
-    const what = kind === "self" ? "passage words (down) as seen by passage words (across)" : "question words (down) as seen by passage words (across)";
-    $("map-title").textContent = change ? `How reattention moved ${symbol} from round ${this.#title(this.#view).replace("→", "to")}: ${what}` : `${symbol} in round ${this.#view + 1}: ${what}`;
+    const target = kind === "self" ? "the text itself" : "your question";
+    const between = this.#title(this.#view).replace("→", "to");
+    $("map-title").textContent = change
+      ? `What a look back changed from round ${between}: where the text looks at ${target} more or less`
+      : `Round ${this.#view + 1} of ${rounds.length}: how much each word of the text looks at ${target}`;
+    $("axis-down").textContent = DOWN[kind];
     $("map").setAttribute("aria-label", `${$("map-title").textContent}. Arrow keys move the cross, with Shift by ten.`);
     legend($("legend"), matrix);
     $("legend-low").textContent = change ? `less ${signedPoints(-matrix.top)}` : "0 %";

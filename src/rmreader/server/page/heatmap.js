@@ -115,6 +115,15 @@ export class HeatMap {
     });
   }
 
+  // Scroll sideways to a column, where it is not in sight.
+  bring(column) {
+    const x = column * this.cellWidth;
+    const view = this.scroller;
+    if (x < view.scrollLeft || x > view.scrollLeft + view.clientWidth - 20) {
+      view.scrollLeft = x - view.clientWidth / 2;
+    }
+  }
+
   #weigh() {
     const { values, rows, cols } = this.matrix;
     const peaks = new Array(cols).fill(0), masses = new Array(rows).fill(0);
@@ -194,8 +203,7 @@ export class HeatMap {
     event.preventDefault();
     const far = event.shiftKey ? 10 : 1, hold = (at, size) => Math.max(0, Math.min(size - 1, at));
     this.#move(hold((this.row ?? 0) + step[0] * far, this.matrix.rows), hold((this.column ?? 0) + step[1] * far, this.matrix.cols), true);
-    const x = this.column * this.cellWidth, view = this.scroller;
-    if (x < view.scrollLeft || x > view.scrollLeft + view.clientWidth - 20) view.scrollLeft = x - view.clientWidth / 2;
+    this.bring(this.column);
   }
 
   #move(row, column, byKeyboard) {

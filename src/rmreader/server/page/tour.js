@@ -67,7 +67,11 @@ export class Tour {
     $("tour-back").addEventListener("click", () => this.#show(this.#step - 1));
     $("tour-next").addEventListener("click", () => (this.#step < STEPS.length - 1 ? this.#show(this.#step + 1) : this.close(true)));
     $("tour-close").addEventListener("click", () => this.close(true));
-    $("tour").addEventListener("keydown", (event) => event.key === "Escape" && this.close(true));
+    $("tour").addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      this.close(true);
+    });
   }
 
   // strips: the words of the question and of the passage as nodes; spans as in story.
