@@ -123,15 +123,23 @@ class OpenSearchIndex:
     def known(self, root: str) -> dict[str, Known]:
         """Every document of a folder, by its path in it; an index that is not there is made."""
         with self._sound():
-            for name, fields in ((self.name, _PASSAGE_FIELDS), (self.documents, _DOCUMENT_FIELDS)):
-                if not self.client.indices.exists(index=name):
-                    made = {"settings": _SETTINGS, "mappings": {"properties": fields}}
-                    self.client.indices.create(index=name, body=made)
+            self._make(self.name, _PASSAGE_FIELDS)
+            self._make(self.documents, _DOCUMENT_FIELDS)
             self.client.indices.refresh(
                 index=f"{self.name},{self.documents}"
             )  # shows what a killed run has written
             rows = (hit["_source"] for hit in self._scan(self.documents, {"term": {"root": root}}))
             return {row["file"]: Known(row["checksum"], row.get("refusal", "")) for row in rows}
+
+    def _make(self, name: str, fields: dict[str, Any]) -> None:
+        """Make an index that is not there."""
+        if self.client.indices.exists(index=name):
+            return
+        body = {
+            "settings": _SETTINGS,
+            "mappings": {"properties": fields},
+        }
+        self.client.indices.create(index=name, body=body)
 
     def put(self, entries: Sequence[Entry], gone: Sequence[Name] = ()) -> None:
         """Put documents in, each in place of what had its name, and take the ``gone`` out."""
@@ -165,30 +173,42 @@ class OpenSearchIndex:
 
     def list_documents(self, count: int) -> list[ListedDocument]:
         """The first ``count`` documents that can be asked, by their paths."""
-        asked = {
+        wanted = {
             "query": {"term": {"read": True}},
             "sort": ["file", "root"],
             "size": min(count, _AT_ONCE),
         }
         with self._sound():
-            found = self.client.search(index=self.documents, body=asked)
+            found = self.client.search(index=self.documents, body=wanted)
             rows = [hit["_source"] for hit in found["hits"]["hits"]]
-            counts = self._count_passages([(row["root"], row["file"]) for row in rows])
-        return [
-            ListedDocument(row["file"], counts.get((row["root"], row["file"]), 0), row["note"])
-            for row in rows
-        ]
+            names = [(row["root"], row["file"]) for row in rows]
+            counts = self._count_passages(names)
+        listed = []
+        for name, row in zip(names, rows, strict=True):
+            number = counts.get(name, 0)
+            listed.append(ListedDocument(row["file"], number, row["note"]))
+        return listed
 
     def _count_passages(self, names: Sequence[Name]) -> dict[Name, int]:
         """How many passages each of these documents has."""
-        by_file = {"terms": {"field": "file", "size": _AT_ONCE}}
-        by_root = {"terms": {"field": "root", "size": _AT_ONCE}, "aggs": {"files": by_file}}
-        body = {"size": 0, "query": _these(names), "aggs": {"roots": by_root}}
-        found = self.client.search(index=self.name, body=body)["aggregations"]
+        by_file = {
+            "terms": {"field": "file", "size": _AT_ONCE},
+        }
+        by_root = {
+            "terms": {"field": "root", "size": _AT_ONCE},
+            "aggs": {"files": by_file},
+        }
+        wanted = {
+            "size": 0,
+            "query": _these(names),
+            "aggs": {"roots": by_root},
+        }
+        found = self.client.search(index=self.name, body=wanted)
         counts: dict[Name, int] = {}
-        for root in found["roots"]["buckets"]:
+        for root in found["aggregations"]["roots"]["buckets"]:
             for file in root["files"]["buckets"]:
-                counts[root["key"], file["key"]] = int(file["doc_count"])
+                name = (root["key"], file["key"])
+                counts[name] = int(file["doc_count"])
         return counts
 
     def _rows(self, entry: Entry) -> Iterator[dict[str, Any]]:
@@ -253,21 +273,31 @@ class OpenSearchIndex:
 
 def _passage(hit: dict[str, Any], score: float = 0.0) -> Passage:
     row = hit["_source"]
-    stretch = TextSpan(
-        row["text"], runs_from_json(row["runs"], row["text"]), row["page"], row["heading"]
+    text = row["text"]
+    runs = runs_from_json(row["runs"], text)
+    stretch = TextSpan(text, runs, row["page"], row["heading"])
+    return Passage(
+        hit["_id"],
+        row["root"],
+        row["file"],
+        stretch,
+        row["offsets"],
+        score,
     )
-    return Passage(hit["_id"], row["root"], row["file"], stretch, row["offsets"], score)
 
 
 def _these(names: Sequence[Name]) -> dict[str, Any]:
     """What is of these documents: a clause per folder, since a server takes only 1,024."""
-    folders = {
-        root: [file for at, file in names if at == root] for root in {root for root, _ in names}
-    }
-    clauses = [
-        {"bool": {"filter": [{"term": {"root": root}}, {"terms": {"file": files}}]}}
-        for root, files in folders.items()
-    ]
+    folders: dict[str, list[str]] = {}
+    for root, file in names:
+        folders.setdefault(root, []).append(file)
+    clauses = []
+    for root, files in folders.items():
+        is_there = [
+            {"term": {"root": root}},
+            {"terms": {"file": files}},
+        ]
+        clauses.append({"bool": {"filter": is_there}})
     return {"bool": {"should": clauses}}
 
 

@@ -107,12 +107,16 @@ class Documents:
 
     async def listing(self, request: Request) -> Response:
         """The documents that can be asked."""
-        shelf = self.shelf
-        count = await self._look(lambda _, __: shelf.index.size(), "", 0)
-        listed = await self._look(lambda _, count: shelf.index.list_documents(count), "", LISTED)
-        documents = [
-            {"document": one.file, "passages": one.passages, "note": one.note} for one in listed
-        ]
+        listed, count = await self.listed(LISTED)
+        documents = []
+        for one in listed:
+            documents.append(
+                {
+                    "document": one.file,
+                    "passages": one.passages,
+                    "note": one.note,
+                }
+            )
         return reply({"count": count, "documents": documents})
 
     async def page(self, ask: schemas.AskPage) -> Response:
@@ -122,13 +126,18 @@ class Documents:
             raise invalid("start and end must name a part of the passage.")
         if passage.path.suffix.lower() != ".pdf":
             raise Refused(404, "no_page", "Only PDF documents have pages that can be drawn.")
-        content = await self._look(lambda _, __: self._unchanged(passage), "", 0)
-        start, end = passage.stretch.span(ask.start, ask.end)
 
         def draw(sandbox: Sandbox) -> PageImage:
-            seconds = self._reader.seconds
-            page = passage.stretch.page
-            return sandbox.draw_page(passage.file, content, start, end, page, seconds)
+            content = self._unchanged(passage)
+            start, end = passage.stretch.span(ask.start, ask.end)
+            return sandbox.draw_page(
+                passage.file,
+                content,
+                start,
+                end,
+                passage.stretch.page,
+                self._reader.seconds,
+            )
 
         try:
             image = await self._reader.do(draw)
