@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,12 +34,39 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_page_is_what_the_docstrings_say() -> None:
+@pytest.fixture(scope="module")
+def build_api() -> Any:
     spec = importlib.util.spec_from_file_location("build_api", ROOT / "scripts" / "build_api.py")
     assert spec is not None
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_every_public_call_has_an_example_that_is_right(
+    build_api: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    names = {name: getattr(rmreader, name) for name in rmreader.__all__}
+    finder = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    calls = dict(build_api.calls())
+    assert len(calls) > 20
+    for name, function in calls.items():
+        (test,) = finder.find(function, name, module=False, globs=dict(names))
+        assert test.examples, f"{name} has no example"
+        assert runner.run(test).failed == 0, name
+    for name in ("Reader", "Shelf"):
+        (test,) = finder.find(names[name], name, module=False, globs=dict(names))
+        assert test.examples
+        assert runner.run(test).failed == 0, name
+
+
+def test_the_page_is_what_the_docstrings_say(build_api: Any) -> None:
+    module = build_api
     assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run python scripts/build_api.py"
 
 

@@ -23,10 +23,10 @@ _COPIES = 3  # of a document that a search can leave out and still find enough
 class Shelf:
     """Documents that can be asked: an index, and a reader for what a search finds in it.
 
-    >>> shelf = Shelf.open("docs.rmindex")  # doctest: +SKIP
-    >>> shelf.add("docs")  # doctest: +SKIP
-    >>> shelf.ask("Who wrote it?")[0].file  # doctest: +SKIP
-    'letters/1843.txt'
+    >>> shelf = Shelf.open("home.rmindex")
+    >>> added = shelf.add("examples/home")
+    >>> shelf.ask("How much is the deposit?").best.file
+    'lease.txt'
     """
 
     def __init__(
@@ -41,6 +41,9 @@ class Shelf:
         """The index in a file, or at an address of OpenSearch, which the first ``add`` makes.
 
         ``reader`` is a name, a folder, or one that is loaded.
+
+        >>> Shelf.open("home.rmindex", "base").reader
+        <Reader base: answers of up to 15 tokens, can say that there is no answer>
         """
         if str(place).startswith(("http://", "https://")):
             from rmreader.documents.opensearch import OpenSearchIndex
@@ -66,6 +69,9 @@ class Shelf:
 
         What is new or changed is read, what is gone comes out. ``include`` and ``exclude`` are
         patterns such as ``*.md`` or ``drafts/*``: see ``FileSelection``.
+
+        >>> Shelf.open("texts.rmindex").add("examples/home", include=["*.txt"]).added
+        1
         """
         return add(
             self.index,
@@ -80,6 +86,11 @@ class Shelf:
 
         Of those with the same text, as in copies of a document, one: two would halve the chance
         of either.
+
+        >>> shelf = Shelf.open("home.rmindex")
+        >>> added = shelf.add("examples/home")
+        >>> shelf.search("Who is the landlord?", count=2)[0].file
+        'lease.txt'
         """
         different = dict[str, Passage]()
         for passage in self.index.search(question, _COPIES * count):
@@ -99,6 +110,12 @@ class Shelf:
 
         There are none if the documents do not say. ``always`` takes it for granted that there is an
         answer, and gives it. ``read`` passages of the search are read.
+
+        >>> shelf = Shelf.open("home.rmindex")
+        >>> added = shelf.add("examples/home")
+        >>> answers = shelf.ask("How long is the tank guaranteed?")
+        >>> answers.best.text, answers.best.place
+        ('five years', 'warranty.pdf, page 2')
         """
         if top < 1 or read < 1:
             raise UserError("top and read are at least 1.")
@@ -111,5 +128,12 @@ class Shelf:
         return candidates.rank(answers, top, min_confidence, always)
 
     def explain(self, question: str, passage: Passage) -> Explanation:
-        """The attention that leads to an answer in a passage, as ``Reader.explain`` gives it."""
+        """The attention that leads to an answer in a passage, as ``Reader.explain`` gives it.
+
+        >>> shelf = Shelf.open("home.rmindex")
+        >>> added = shelf.add("examples/home")
+        >>> passage = shelf.search("Who is the landlord?")[0]
+        >>> len(shelf.explain("Who is the landlord?", passage).rounds)
+        3
+        """
         return self.reader.explain(question, passage.text)

@@ -38,7 +38,11 @@ class Answer:
         return before, after
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for ``json.dumps``."""
+        """Plain data, ready for ``json.dumps``.
+
+        >>> Reader.load().ask("Who wrote it?", "Ada wrote the letter.").best.to_dict()["text"]
+        'Ada'
+        """
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
@@ -114,7 +118,12 @@ class RankedAnswers(Sequence[A]):
         return self.answers[0] if self.answers else None
 
     def doubt(self, answer: A) -> Doubt:
-        """How far to believe one of these answers, or the guess: sure, likely or perhaps."""
+        """How far to believe one of these answers, or the guess: sure, likely or perhaps.
+
+        >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
+        >>> answers.doubt(answers.best) in ("sure", "likely", "perhaps")
+        True
+        """
         return doubt_of(answer.confidence, self.no_answer)
 
     @property
@@ -125,7 +134,12 @@ class RankedAnswers(Sequence[A]):
         return self.absent and self.no_answer < FIRM_REFUSAL
 
     def at_least(self, confidence: float) -> Self:
-        """The answers that are at least this sure."""
+        """The answers that are at least this sure.
+
+        >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
+        >>> len(answers.at_least(0.5)), len(answers.at_least(1.0))
+        (1, 0)
+        """
         answers = tuple(answer for answer in self.answers if answer.confidence >= confidence)
         return dataclasses.replace(self, answers=answers)
 
@@ -146,6 +160,10 @@ class RankedAnswers(Sequence[A]):
         ``no_answer`` is there where the reader can tell, ``guess`` where no answer is given,
         ``runner_up`` where the only answer given is less than likely. Each answer has its
         ``doubt``.
+
+        >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
+        >>> answers.to_dict()["answers"][0]["text"]
+        'Ada Lovelace'
         """
         tree: dict[str, Any] = {"answers": [self._spell(answer) for answer in self.answers]}
         if self.no_answer is not None:
@@ -160,7 +178,11 @@ class RankedAnswers(Sequence[A]):
         return answer.to_dict() | {"doubt": self.doubt(answer)}
 
     def refusal(self) -> str:
-        """Why no answer is given, for a person: how sure that is, and the best guess."""
+        """Why no answer is given, for a person: how sure that is, and the best guess.
+
+        >>> Reader.load().ask("Who paid the bill?", "", always=True).refusal()
+        'no answer'
+        """
         if self.guess is None:
             return self.nothing_read
         guess = self.describe_guess(self.guess)
@@ -181,7 +203,12 @@ class Answers(RankedAnswers[Answer]):
 
     @classmethod
     def from_dict(cls, tree: Mapping[str, Any]) -> Answers:
-        """The answers that ``to_dict`` spelled."""
+        """The answers that ``to_dict`` spelled.
+
+        >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
+        >>> Answers.from_dict(answers.to_dict()) == answers
+        True
+        """
         guess = tree.get("guess")
         runner_up = tree.get("runner_up")
         return cls(
@@ -196,6 +223,10 @@ class Answers(RankedAnswers[Answer]):
 
         These answers take it for granted that there is one. Unless ``always`` is set, the chance
         that there is none lowers each confidence.
+
+        >>> answers = Reader.load().ask("Who?", "Ada or Ben wrote it.", top=3, always=True)
+        >>> len(answers.select(top=1, always=True))
+        1
         """
         answers = self.answers
         if self.runner_up is not None:

@@ -40,7 +40,12 @@ class Ensemble(Reader):
 
     @classmethod
     def of(cls, names: Iterable[str | Path], **options: Any) -> Ensemble:
-        """Load each reader as ``Reader.load`` does, and join them."""
+        """Load each reader as ``Reader.load`` does, and join them.
+
+        >>> both = Ensemble.of(["small", "base"])
+        >>> both.ask("Who wrote it?", "The letter was written by Ada Lovelace.").best.text
+        'Ada Lovelace'
+        """
         readers = [Reader.load(name, **options) for name in names]
         ensemble = cls(readers)
         ensemble.loaded = ([reader.loaded[0] for reader in readers if reader.loaded], options)

@@ -40,7 +40,12 @@ class Explanation:
     rounds: list[Attention]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, ready for ``json.dumps``."""
+        """Plain data, ready for ``json.dumps``.
+
+        >>> why = Reader.load().explain("Who wrote it?", "Ada wrote the letter.")
+        >>> sorted(why.to_json())
+        ['passage', 'question', 'rounds']
+        """
         rounds = []
         for attention in self.rounds:
             rounds.append({name: matrix.tolist() for name, matrix in vars(attention).items()})

@@ -75,6 +75,9 @@ class Reader:
         processors there are, ``window`` (passages of more tokens are read in overlapping portions)
         what it was trained on at most (``training.max_context``), and ``max_length``, of an answer
         in tokens, its recipe's (``decoding.max_length``).
+
+        >>> Reader.load("small", max_length=30).max_length
+        30
         """
         names = reader_names(name_or_path)
         _one_of("engine", engine, ("onnx", "torch"))
@@ -136,6 +139,10 @@ class Reader:
         enough, or there is no word to read. Its ``no_answer`` is the chance of the first, its
         ``guess`` the best answer all the same. No answer reaches across a blank line or a tab;
         ``breaks`` has no effect any more.
+
+        >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
+        >>> answers.best.text, answers.best.start, answers.best.end
+        ('Ada Lovelace', 0, 12)
         """
         _check(top, min_confidence)
         _check_texts(question, passage)
@@ -161,6 +168,10 @@ class Reader:
         ahead of its pairs.
 
         A pair may be a mapping too, with the keys ``question`` and ``passage`` or ``context``.
+
+        >>> pairs = [("Who wrote it?", "Ada wrote the letter."), ("Who paid?", "Ben paid it.")]
+        >>> [answers.best.text for answers in Reader.load().ask_many(pairs, always=True)]
+        ['Ada', 'Ben']
         """
         _check(top, min_confidence, batch_size)
         questions = (self._question(row_of_pair(pair)) for pair in pairs)
@@ -171,7 +182,12 @@ class Reader:
         self, question: str, passage: str, *, top: int = 1, always: bool = False, portions: int = 8
     ) -> Iterator[Answers | None]:
         """``ask``, so many portions at a time: None after each part but the last, so that it can be
-        left in between."""
+        left in between.
+
+        >>> for answers in Reader.load().ask_in_parts("Who wrote it?", "Ada wrote the letter."):
+        ...     print("not yet" if answers is None else answers.best.text)
+        Ada
+        """
         _check_texts(question, passage)
         reading = self._question(QuestionRow("", question, passage))
         while not reading.complete:
@@ -193,7 +209,13 @@ class Reader:
         total: int | None = None,
     ) -> Iterator[tuple[QuestionRow, Answers]]:
         """Every question of a data set with its answers, in order, as ``ask`` gives them; ``total``
-        as in ``read``."""
+        as in ``read``.
+
+        >>> from rmreader.data.examples import read_data
+        >>> rows = list(Reader.load().predict(read_data("examples/mine.csv"), always=True))
+        >>> len(rows), rows[0][0].question
+        (40, 'Which part number does the bracket have?')
+        """
         _check(top, min_confidence, batch_size)
         read = self.read(dataset, batch_size, total)
         return ((question.row, question.answers(top, min_confidence, always)) for question in read)
@@ -208,6 +230,11 @@ class Reader:
 
         A terminal shows how far it is; ``total`` says of how many where the data set itself does
         not.
+
+        >>> from rmreader.data.examples import read_data
+        >>> first = next(Reader.load().read(read_data("examples/mine.csv")))
+        >>> len(first.answers(top=3, always=True)) > 1
+        True
         """
         rows = rows_of(dataset) if isinstance(dataset, Dataset) else dataset
         total = len(rows) if isinstance(rows, list) else total
@@ -217,7 +244,12 @@ class Reader:
                 yield question
 
     def explain(self, question: str, passage: str) -> Explanation:
-        """E and B of every round as the attentions they give, by token."""
+        """E and B of every round as the attentions they give, by token.
+
+        >>> why = Reader.load().explain("Who wrote it?", "Ada wrote the letter.")
+        >>> why.question.words, len(why.rounds)
+        (['Who', 'wrote', 'it', '?'], 3)
+        """
         _check_texts(question, passage)
         reading = self._question(QuestionRow("", question, passage))
         if len(reading.portions) > 1:
