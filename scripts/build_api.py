@@ -147,7 +147,7 @@ def _function(name: str, function: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
             words.append("*")
             keyword = True
-        default = "" if parameter.default is EMPTY else f" = {parameter.default!r}"
+        default = "" if parameter.default is EMPTY else f" = {_shown(parameter.default)}"
         stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         words.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
     line = f"{name}({', '.join(words)}) -> {signature.return_annotation}"
@@ -156,6 +156,11 @@ def _function(name: str, function: Any) -> str:
         line = f"{name}(\n{inner}) -> {signature.return_annotation}"
     gives = _returns(str(signature.return_annotation))
     return f"```python\n{line}\n```\n\n{gives}" + _code(inspect.getdoc(function) or "")
+
+
+def _shown(default: Any) -> str:
+    """A default as it is written; a function by its name."""
+    return default.__name__ if inspect.isfunction(default) else repr(default)
 
 
 def _returns(annotation: str) -> str:
