@@ -17,7 +17,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from lab.scripts import everyday
 from rmreader import Reader, Shelf
 from rmreader.data.squad import read_squad
 from rmreader.documents import rank
+from rmreader.documents.index import Passage
+from rmreader.reading.answers import Answers
 from rmreader.scoring.squad import exact_match, f1
 
 READ = 10
@@ -63,6 +65,10 @@ class Read:
     confidence: float
     em: float
     f1: float
+
+
+Found = tuple[Asked, list[Passage], list[Passage]]
+"""A question, and the passages for it in a folder with its document and without it."""
 
 
 # ---------------------------------------------------------------- folders
@@ -126,24 +132,48 @@ def folder_of(name: str, data: Path, work: Path) -> tuple[Shelf, list[Asked]]:
 # ---------------------------------------------------------------- reading
 
 
-def collect(shelf: Shelf, asked: Sequence[Asked], reader: Reader, path: Path) -> None:
-    """Read what the search finds for each question; a line each."""
+def search_both(shelf: Shelf, folder: Path, asked: Sequence[Asked]) -> list[Found]:
+    """What the search finds for each question: in the folder, and in it without the document.
+
+    The document is really taken out: its words must not count in what the others are worth.
+    """
+    by_file: dict[str, list[Asked]] = {}
+    for question in asked:
+        by_file.setdefault(question.file, []).append(question)
+    found: list[Found] = []
+    for file, questions in by_file.items():
+        with_it = [shelf.search(question.text, READ) for question in questions]
+        shelf.index.put([], [(str(folder.resolve()), file)])
+        without_it = [shelf.search(question.text, READ) for question in questions]
+        assert all(passage.file != file for some in without_it for passage in some)
+        found.extend(zip(questions, with_it, without_it, strict=True))
+        shelf.add(folder)
+    return found
+
+
+def collect(found: Sequence[Found], reader: Reader, path: Path) -> None:
+    """Read what was found for each question; a line each."""
     part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8") as out:
-        for question in asked:
-            rows = [asdict(row) for row in read_passages(shelf, question, reader)]
+        for asked, with_it, without_it in found:
+            # A passage that is in both folders is read once.
+            texts = list(dict.fromkeys(passage.text for passage in (*with_it, *without_it)))
+            pairs = [(asked.text, text) for text in texts]
+            answers = reader.ask_many(pairs, top=1, always=True)
+            read = dict(zip(texts, answers, strict=True))
+            rows = [
+                [asdict(row) for row in judge(asked, some, read)] for some in (with_it, without_it)
+            ]
             out.write(json.dumps(rows) + "\n")
     part.replace(path)
 
 
-def read_passages(shelf: Shelf, asked: Asked, reader: Reader) -> Iterator[Read]:
-    """The passages of both folders, with and without the document, best first."""
-    found = shelf.search(asked.text, 4 * READ)
-    others = [passage for passage in found if passage.file != asked.file][:READ]
-    passages = [passage for passage in found if passage in found[:READ] or passage in others]
-    pairs = [(asked.text, passage.text) for passage in passages]
-    answers = list(reader.ask_many(pairs, top=1, always=True))
-    for passage, given in zip(passages, answers, strict=True):
+def judge(
+    asked: Asked, passages: Sequence[Passage], answers: Mapping[str, Answers]
+) -> Iterator[Read]:
+    """What the reader made of these passages, and whether it is right."""
+    for passage in passages:
+        given = answers[passage.text]
         low, high = passage.stretch.span(0, len(passage.text))
         own = passage.file == asked.file
         right = own and any(low <= place < high for place in asked.places)
@@ -157,8 +187,8 @@ def load(path: Path) -> list[tuple[list[Read], list[Read]]]:
     """What was read for each question: in the folder with its document, and without it."""
     pairs = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        rows = [Read(**row) for row in json.loads(line)]
-        pairs.append((rows[:READ], [row for row in rows if not row.own][:READ]))
+        with_it, without_it = json.loads(line)
+        pairs.append(([Read(**row) for row in with_it], [Read(**row) for row in without_it]))
     return pairs
 
 
@@ -283,12 +313,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = ("test",) if options.test else ("held", "squad")
     kept: dict[str, Any] = {}
     for name in names:
-        shelf, asked = folder_of(name, options.data, options.work)
+        found: list[Found] = []
         for model in options.model:
             path = options.work / f"{Path(model).name}-{name}.jsonl"
             if options.anew or not path.exists():
-                some = asked[: options.first] if options.first else asked
-                collect(shelf, some, Reader.load(model, threads=1), path)
+                if not found:
+                    shelf, asked = folder_of(name, options.data, options.work)
+                    some = asked[: options.first] if options.first else asked
+                    found = search_both(shelf, options.work / name, some)
+                collect(found, Reader.load(model, threads=1), path)
             kept[f"{Path(model).name}, {name}"] = load(path)
     weights = np.array([rank._READER, rank._SEARCH, rank._BIAS])
     doubt = rank._DOUBT

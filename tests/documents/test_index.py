@@ -41,11 +41,18 @@ def content(path: Path) -> list[tuple[object, ...]]:
             "SELECT file, count(*) FROM words JOIN passages ON passages.id = words.rowid "
             "JOIN documents ON documents.id = document WHERE words MATCH 'the OR ship OR paragraph' GROUP BY file"
         ).fetchall()
+        vectors = base.execute(
+            "SELECT file, source, codes, scales FROM vectors JOIN documents ON documents.id = document"
+        ).fetchall()
+        lost = base.execute(
+            "SELECT count(*) FROM documents WHERE offsets > '' AND id NOT IN (SELECT document FROM vectors)"
+        )
+        assert lost.fetchone() == (0,)
         orphans = base.execute("SELECT count(*) FROM passages WHERE document NOT IN (SELECT id FROM documents)")
         assert orphans.fetchone() == (0,)
     finally:
         base.close()
-    return sorted(map(tuple, [*documents, *rows, *words]), key=repr)
+    return sorted(map(tuple, [*documents, *rows, *words, *vectors]), key=repr)
 
 
 def test_the_documents_are_listed_with_how_many_passages_they_have(tmp_path: Path) -> None:

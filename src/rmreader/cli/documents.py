@@ -49,6 +49,9 @@ def index(
         list[str] | None,
         typer.Option(help="Leave out files and folders that fit this, such as drafts; repeatable."),
     ] = None,
+    ocr: Annotated[
+        bool, typer.Option("--ocr", help="Read scans, too, with the program ocrmypdf.")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and index again whenever a file changes.")
     ] = False,
@@ -67,7 +70,14 @@ def index(
     shelf = Shelf.open(out)
     report = partial(_report_json if json else _report, shelf)
     if not watch:
-        report(shelf.add(*folders, workers=workers, include=include or (), exclude=exclude or ()))
+        done = shelf.add(
+            *folders,
+            workers=workers,
+            include=include or (),
+            exclude=exclude or (),
+            ocr=ocr,
+        )
+        report(done)
         return
     selection = FileSelection(include or (), exclude or ())
     with contextlib.suppress(KeyboardInterrupt):  # which is how watching ends
@@ -78,6 +88,7 @@ def index(
             workers=workers,
             apart=Path(shelf.place),
             selection=selection,
+            ocr=ocr,
         )
 
 

@@ -14,6 +14,7 @@ from rmreader.documents.formats import format_of
 from rmreader.documents.formats.format import BinaryFormat
 from rmreader.documents.parse import (
     LARGEST,
+    NO_TEXT,
     OFFSETS,
     Box,
     Document,
@@ -23,7 +24,7 @@ from rmreader.documents.parse import (
 )
 from rmreader.documents.sandbox import SECONDS, sandbox
 
-__all__ = ["LARGEST", "OFFSETS", "Box", "Document", "MissingPackage", "read_document"]
+__all__ = ["LARGEST", "NO_TEXT", "OFFSETS", "Box", "Document", "MissingPackage", "read_document"]
 
 _SMALL = 1 << 20  # bytes of a text that is read in this process
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,9 +21,16 @@ from rmreader.core.cores import cores
 from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import end_with
-from rmreader.documents.document import LARGEST, MissingPackage, read_document
+from rmreader.documents.document import (
+    LARGEST,
+    NO_TEXT,
+    Document,
+    MissingPackage,
+    read_document,
+)
 from rmreader.documents.folders import FileSelection, is_unicode, list_files
 from rmreader.documents.index import Entry, Index, Known, Name, encode_passages
+from rmreader.documents.ocr import PROGRAM, check_program, recognise
 from rmreader.documents.passages import split
 
 _BATCH = 1 << 19  # characters that are written at once
@@ -59,6 +67,7 @@ def add(
     apart: Path | None = None,
     selection: FileSelection | None = None,
     unchanged: Collection[str] = (),
+    ocr: bool = False,
 ) -> Added:
     """Make the index hold what the folders (or single files) hold now.
 
@@ -66,13 +75,18 @@ def add(
     grow with the collection. What a run that was killed has written is kept, and not read again.
 
     ``apart`` is no document, as the index itself. Of a folder only what ``selection`` wants is
-    taken. Paths that are known to be ``unchanged`` are not looked at.
+    taken. Paths that are known to be ``unchanged`` are not looked at. With ``ocr`` scans get their
+    text from ``ocrmypdf``, also those that were left out before.
     """
+    if ocr:
+        check_program()
     done = Added()
     for folder in folders:
         folder = folder.expanduser()
         root, files = list_files(folder, apart, selection)
         known = index.known(root)
+        if ocr:
+            known = {file: _without_scan(document) for file, document in known.items()}
         gone: list[Name] = []
         if folder.is_dir():
             gone = [(root, file) for file in known.keys() - set(files)]
@@ -81,7 +95,7 @@ def add(
         done.removed += len(gone)
         with progress(f"indexing {folder}", total=len(files), unit="documents") as advance:
             changed = _changed(root, files, known, unchanged, done, advance)
-            for batch in _batches(_read(changed, cores() if workers is None else workers)):
+            for batch in _batches(_read(changed, cores() if workers is None else workers, ocr)):
                 for entry in batch:
                     _count(done, entry, entry.name[1] in known)
                     advance()
@@ -111,6 +125,11 @@ def _changed(
             yield root, file
 
 
+def _without_scan(document: Known) -> Known:
+    """What is known of a document; of a scan nothing, so that it is read again."""
+    return Known("") if document.refusal.endswith(NO_TEXT) else document
+
+
 def _is_same(path: Path, known: Known, unchanged: Collection[str]) -> bool:
     """Whether a file has the content that is known; one without a checksum is tried again."""
     if not known.checksum:
@@ -125,11 +144,12 @@ def _checksum(path: Path) -> str:
         return ""
 
 
-def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
+def _read(names: Iterator[Name], workers: int, ocr: bool) -> Iterator[Entry]:
     """Every document, read; in order, by other processes where there are many."""
     few = list(islice(names, _FEW))
+    read = partial(read_entry, ocr=ocr)
     if workers < 2 or len(few) < _FEW:
-        yield from map(read_entry, chain(few, names))
+        yield from map(read, chain(few, names))
         return
     waiting: deque[tuple[Name, Future[Entry]]] = deque()
     context = get_context("spawn")  # a fork would copy the locks of threads that are not there
@@ -139,7 +159,7 @@ def _read(names: Iterator[Name], workers: int) -> Iterator[Entry]:
         try:
             for name in chain(few, names):
                 with _alone_to_interrupt():
-                    waiting.append((name, pool.submit(read_entry, name)))
+                    waiting.append((name, pool.submit(read, name)))
                 if len(waiting) >= 4 * workers:
                     yield waiting.popleft()[1].result()
             while waiting:
@@ -167,7 +187,7 @@ def _alone_to_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def read_entry(name: Name) -> Entry:
+def read_entry(name: Name, ocr: bool = False) -> Entry:
     """One document as passages; whatever goes wrong with it is a remark on this file alone."""
     path = Path(*name)
     checksum = ""
@@ -177,7 +197,7 @@ def read_entry(name: Name) -> Entry:
         checksum = (
             hashlib.sha256(content).hexdigest() if len(content) <= LARGEST else file_sha256(path)
         )
-        document = read_document(name[1], content)
+        document = _read_document(name[1], content, ocr)
         passages = list(split(document.paragraphs))
         vectors = encode_passages(name, passages)
         return Entry(name, checksum, passages, document.offsets, document.note, vectors=vectors)
@@ -190,6 +210,25 @@ def read_entry(name: Name) -> Entry:
     except Exception as error:
         kind = type(error).__name__
         return Entry(name, checksum, refusal=f"{name[1]}: it is damaged ({kind}); convert it.")
+
+
+def _read_document(file: str, content: bytes, ocr: bool) -> Document:
+    """A document; with ``ocr`` a scan, too."""
+    try:
+        return read_document(file, content)
+    except UserError as error:
+        if not ocr or not str(error).endswith(NO_TEXT) or not content.startswith(b"%PDF"):
+            raise
+    try:
+        document = read_document(file, recognise(file, content))
+    except UserError as error:
+        if str(error).endswith(NO_TEXT):
+            raise UserError(
+                f"{file}: no text in it, and none was recognised; look at it."
+            ) from None
+        raise
+    note = f"{file}: a scan; its text was recognised, and words of it may be wrong."
+    return replace(document, offsets=f"the text of {PROGRAM}'s PDF", note=note)
 
 
 def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

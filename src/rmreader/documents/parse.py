@@ -23,6 +23,7 @@ from rmreader.documents.paragraphs import (
 )
 from rmreader.documents.places import Runs, TextSpan, join
 
+NO_TEXT = "no text in it, as in a scan; index it with --ocr, or give a file with text."
 OFFSETS = "open(file, encoding='utf-8-sig')"
 """What starts and ends count the characters of: the text as Python reads it.
 
@@ -155,7 +156,7 @@ def _parse_binary(name: str, content: bytes, format: BinaryFormat) -> Document:
     format.read(content, builder)
     paragraphs = builder.finish()
     if not paragraphs:
-        raise UserError(f"{name}: no text in it, as in a scan; give a file with text.")
+        raise UserError(f"{name}: {NO_TEXT}")
     return Document(builder.original, paragraphs, offsets=format.offsets, rectangles=builder.boxes)
 
 

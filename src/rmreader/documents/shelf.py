@@ -64,11 +64,13 @@ class Shelf:
         workers: int | None = None,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        ocr: bool = False,
     ) -> Added:
         """Take in folders (or files) as they are now.
 
         What is new or changed is read, what is gone comes out. ``include`` and ``exclude`` are
-        patterns such as ``*.md`` or ``drafts/*``: see ``FileSelection``.
+        patterns such as ``*.md`` or ``drafts/*``: see ``FileSelection``. ``ocr`` reads scans, too,
+        with the program ``ocrmypdf``.
 
         >>> Shelf.open("texts.rmindex").add("examples/home", include=["*.txt"]).added
         1
@@ -79,6 +81,7 @@ class Shelf:
             workers=workers,
             apart=Path(self.place),
             selection=FileSelection(include, exclude),
+            ocr=ocr,
         )
 
     def search(self, question: str, count: int = 10) -> list[Passage]:

@@ -27,6 +27,7 @@ def watch(
     workers: int | None = None,
     apart: Path | None = None,
     selection: FileSelection | None = None,
+    ocr: bool = False,
 ) -> None:
     """Bring an index up to date, and again after every change, until interrupted.
 
@@ -50,6 +51,7 @@ def watch(
                         apart=apart,
                         selection=selection,
                         unchanged=unchanged,
+                        ocr=ocr,
                     )
                 )
                 before = now
