@@ -1,6 +1,6 @@
 """Ask the guide forty questions about itself: does `rmreader index docs` answer them?
 
-    python -m lab.scripts.ask_guide [--model base] [--all]
+    python -m lab.scripts.ask_guide [--model base] [--questions FILE] [--docs FOLDER] [--all]
 
 The rule, written before anything was measured. The folder `docs/` is indexed as `rmreader index
 docs` does it, and each question of `lab/docs-questions.json` is asked as `rmreader ask --index`
@@ -11,8 +11,10 @@ does it, without any other option. The first answer counts.
   is an accepted answer, holds one whole, or has an F1 of at least 0.5 with one.
 - **wrong**: everything else.
 
-The questions were written from the pages first. A question or an accepted answer is changed only
-where its page now says something else.
+The questions were written from the pages first, and pages were rewritten where they were not
+answered. A question or an accepted answer is changed only where its page now says something else.
+`lab/docs-questions-later.json` has twenty that were written after that, and that no page was
+rewritten for: `--questions` asks them.
 """
 
 from __future__ import annotations
@@ -57,13 +59,15 @@ def main() -> int:
     """Index the guide, ask, and print how often it was right."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="base", help="a reader's name or folder")
+    parser.add_argument("--questions", type=Path, default=QUESTIONS)
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="the pages to ask")
     parser.add_argument("--all", action="store_true", help="print the right answers, too")
     options = parser.parse_args()
-    rows = json.loads(QUESTIONS.read_text(encoding="utf-8"))
+    rows = json.loads(options.questions.read_text(encoding="utf-8"))
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         shelf = Shelf.open(Path(folder) / "docs.rmindex", options.model)
-        shelf.add(ROOT / "docs")
+        shelf.add(options.docs)
         for number, row in enumerate(rows, start=1):
             found = shelf.ask(row["question"])
             answer = None if found.best is None else found.best.text
@@ -72,7 +76,7 @@ def main() -> int:
             if verdict != "right" or options.all:
                 print(f"{number:2} {verdict:8} {row['question']}\n            {describe(found)}")
     print(
-        f"{options.model}, {len(rows)} questions about docs/: {counts['right']} right, "
+        f"{options.model}, {len(rows)} questions about {options.docs.name}/: {counts['right']} right, "
         f"{counts['refused']} refused, {counts['wrong']} wrong"
     )
     return 0
