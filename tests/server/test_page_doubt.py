@@ -30,7 +30,7 @@ def test_a_question_without_an_answer_shows_doubt_and_the_guess_on_request(
     ask(page, ABSENT, passage)
     page.wait_for_selector("#best:has-text('Not in this passage')")
     assert page.text_content("#best") == "Not in this passage 94 % sure"
-    needs = "An answer would need a sentence that says when; this passage never mentions “Napoleon” and “see”."
+    needs = "An answer would need a sentence that says when; this passage never mentions “Napoleon” or “see”."
     assert page.text_content("#needs:visible") == needs
     assert page.get_attribute("#best", "class") != style
     assert page.text_content("#reading:visible") == passage

@@ -103,7 +103,7 @@ def test_a_text_longer_than_an_ordinary_call_takes_is_read_with_progress(
 def test_a_long_reading_can_be_cancelled_and_ends_on_the_server(visit: Any, start: Any, until: Any) -> None:
     server = start(max_passage=20_000)
     page = visit(server.url)
-    drop(page, "long.txt", (FILLER * 40_000).encode())  # too long for a field
+    drop(page, "long.txt", (FILLER * 15_000).encode())  # too long for a field
     page.wait_for_selector("#reading:visible")
     assert page.is_hidden("#passage")
     assert "too long to be edited here" in page.text_content("#passage-note")

@@ -13,7 +13,7 @@ from support.documents import every_format, pdf
 from rmreader.documents.document import read_document
 from rmreader.documents.formats import formats
 from rmreader.documents.sandbox import Sandbox
-from rmreader.server import uploads
+from rmreader.server import long_answers, uploads
 
 OCTETS = {"content-type": "application/octet-stream"}
 FILLER = "The council met on Tuesdays and talked of the roof, the drains and the price of coal. "
@@ -166,7 +166,7 @@ def test_a_text_that_an_ordinary_call_refuses_is_read_as_ask_reads_it(start: Any
 
 def test_a_long_reading_ends_when_its_client_leaves(start: Any, until: Any) -> None:
     server = start()
-    ask = {"question": BRIDGE, "passage": LONG * 20}
+    ask = {"question": BRIDGE, "passage": LONG * 10}
     with server.client.stream("POST", "/v1/long-answer", json=ask) as response:
         assert json.loads(next(response.iter_lines())) == {"read": 0.0}
         until(lambda: bool(server.batcher.reading or server.batcher.pending))
@@ -174,8 +174,29 @@ def test_a_long_reading_ends_when_its_client_leaves(start: Any, until: Any) -> N
     assert server.post("/v1/answer", {"question": "Who?", "passage": "Ada."}).status_code == 200
 
 
+def test_a_very_long_text_is_indexed_as_ask_does(
+    start: Any, reader: Any, monkeypatch: pytest.MonkeyPatch, until: Any
+) -> None:
+    text = "\n\n".join(f"Report {number}. " + FILLER * 4 for number in range(700))
+    half = len(text) // 2
+    text = text[:half] + "\n\nThe new bridge was designed by Ada Fenwick of Leeds.\n\n" + text[half:]
+    monkeypatch.setattr(long_answers, "LARGE", 100_000)
+    server = start()
+    *shares, last = lines_of(server, {"question": BRIDGE, "passage": text, "top": 3})
+    assert last["answer"]["text"].startswith("Ada Fenwick")
+    for answer in last["answers"]:
+        assert text[answer["start"] : answer["end"]] == answer["text"]
+        assert text[answer["sentence_start"] :].startswith(answer["sentence"][:20])
+    assert shares[-1] == {"read": 1.0}
+    before = threading.active_count()
+    with server.client.stream("POST", "/v1/long-answer", json={"question": BRIDGE, "passage": text * 20}) as response:
+        next(response.iter_lines())  # and then it leaves
+    until(lambda: threading.active_count() <= before + 2)
+    assert server.post("/v1/answer", {"question": "Who?", "passage": "Ada."}).status_code == 200
+
+
 def test_what_goes_wrong_with_a_long_text_is_its_last_line(start: Any, server: Any) -> None:
-    (*_, last) = lines_of(start(long_deadline=0.2), {"question": BRIDGE, "passage": LONG * 20})
+    (*_, last) = lines_of(start(long_deadline=0.2), {"question": BRIDGE, "passage": LONG * 10})
     assert last["error"]["code"] == "deadline"
     (*_, last) = lines_of(server, {"question": "who " * 10_001, "passage": "Ada."})
     assert "10,001 words" in last["error"]["message"]

@@ -1,7 +1,7 @@
 """``/v1/long-answer``: a question about a text of any length, with word of how much was read.
 
 The text is read as ``rmreader ask`` reads it, a few windows at a time, in turn with everybody
-else's questions. A client that leaves ends the reading.
+else's questions; a very long one is indexed first. A client that leaves ends the reading.
 """
 
 import asyncio
@@ -13,8 +13,11 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from rmreader.core.errors import UserError
+from rmreader.documents.asking import LARGE
+from rmreader.reading.answers import Answers
 from rmreader.server.batcher import Batcher
 from rmreader.server.endpoints import answered, check_length
+from rmreader.server.large_texts import ask_large
 from rmreader.server.logs import event, failure
 from rmreader.server.openapi import CALL_ERRORS, Operation
 from rmreader.server.requests import parse, require_json, while_connected
@@ -60,10 +63,9 @@ class LongAnswers:
 
     async def _lines(self, ask: Ask) -> AsyncIterator[dict[str, Any]]:
         """How much was read, again and again, and then the answers or why there are none."""
-        question = (ask.question, ask.passage, ask.top, ask.always)
         try:
             async with self.large_requests.one_more(), asyncio.timeout(self.settings.long_deadline):
-                async for said in self.batcher.ask_long(question):
+                async for said in self._read(ask):
                     yield {"read": said} if isinstance(said, float) else answered(said, ask)
         except Refused as refused:
             yield json.loads(bytes(refused.response.body))
@@ -75,6 +77,11 @@ class LongAnswers:
         except Exception as error:
             event("failed", **failure(error))
             yield problem("internal", "Something broke on our side; the log has it.")
+
+    def _read(self, ask: Ask) -> AsyncIterator[float | Answers]:
+        if len(ask.passage) > LARGE:
+            return ask_large(self.batcher, ask)
+        return self.batcher.ask_long((ask.question, ask.passage, ask.top, ask.always))
 
 
 def problem(code: str, message: str) -> dict[str, Any]:

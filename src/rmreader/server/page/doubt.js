@@ -45,8 +45,8 @@ export function needs(question, text, where) {
   const missing = missingWords(question, text).map((word) => `“${word}”`);
   const need = `An answer would need a sentence that ${kind}`;
   if (!missing.length) return `${need}; nothing in ${where} does.`;
-  return `${need}; ${where} never mentions ${listed(missing)}.`;
+  return `${need}; ${where} never mentions ${listed(missing, "or")}.`;
 }
 
-export const listed = (items) =>
-  items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
+const listed = (items, word) =>
+  items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} ${word} ${items.at(-1)}`;
