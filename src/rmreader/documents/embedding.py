@@ -65,9 +65,11 @@ class TextEncoder:
             raise UserError(
                 f"{path}: not a table of vectors ({error}); install rmreader again."
             ) from None
+
         self._pieces = SubwordTable.load("pieces")
         if not len(self._pieces.pieces) == len(vectors) == len(question_weights):
             raise UserError(f"{path}: not a table of these pieces; install rmreader again.")
+
         self._vectors: Floats = vectors
         self._question_weights: Floats = question_weights
         self.dim = int(vectors.shape[1])
@@ -92,6 +94,7 @@ class TextEncoder:
             scale = max(float(np.abs(vector).max()), 1e-6) / 127
             codes[row] = np.round(vector / scale)
             scales[row] = scale
+
         return Vectors(codes, scales, self.source)
 
     def similarity_of_parts(self, texts: Sequence[str], vector: Floats) -> Floats:
@@ -101,11 +104,13 @@ class TextEncoder:
             pieces = split_text(self._pieces, text)[:_LONGEST]
             if not pieces:
                 continue
+
             blocks = np.add.reduceat(self._vectors[pieces], range(0, len(pieces), _PART), axis=0)
             parts = blocks.copy()
             parts[1:] += blocks[:-1]
             lengths = np.maximum(np.linalg.norm(parts, axis=1), 1e-6)
             best[row] = (parts @ vector / lengths).max()
+
         return best
 
 
@@ -123,6 +128,7 @@ def split_text(table: SubwordTable, text: str) -> list[int]:
         pieces = table.split(word)
         if pieces != unknown:
             found.extend(pieces)
+
     return found
 
 
