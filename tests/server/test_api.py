@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rmreader.core.errors import UserError
+from rmreader.core.version import __version__
 from rmreader.scoring.squad import f1
 from rmreader.server import schemas
 from rmreader.server.cost import weigh
@@ -157,6 +158,10 @@ def test_health_and_metrics(server: Any, passage: str) -> None:
     assert metrics.headers["content-type"].startswith("text/plain")
     assert 'rmreader_requests_total{route="/v1/answer",status="200"}' in metrics.text
     assert "rmreader_waiting_questions 0.0" in metrics.text
+    assert f'rmreader_build_info{{version="{__version__}"}} 1.0' in metrics.text
+    for line in metrics.text.splitlines():  # what was measured has its unit in its name
+        if line.startswith("# TYPE rmreader") and line.endswith(" histogram"):
+            assert line.split()[2].endswith(("_duration_seconds", "_questions"))
     server.client.get("/somewhere/else")
     assert "somewhere" not in server.client.get("/metrics").text  # no label grows with what callers make up
 

@@ -1,6 +1,7 @@
 """What /metrics tells Prometheus.
 
-Each app counts for itself. No label ever holds a caller's text.
+Each app counts for itself. Names follow Prometheus's conventions: counters end in ``_total`` (which
+the client adds), times are ``_duration_seconds``. No label ever holds a caller's text.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+
+from rmreader.core.version import __version__
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 QUESTIONS = (1, 2, 4, 8, 16, 32, 64)
@@ -31,7 +34,7 @@ class Metrics:
             registry=self._registry,
         )
         self._request_seconds = Histogram(
-            "rmreader_request_seconds",
+            "rmreader_request_duration_seconds",
             "From a request's head to the end of its response.",
             ["route"],
             buckets=SECONDS,
@@ -44,7 +47,7 @@ class Metrics:
             registry=self._registry,
         )
         self._batch_seconds = Histogram(
-            "rmreader_batch_seconds",
+            "rmreader_batch_duration_seconds",
             "Time to read one batch.",
             buckets=SECONDS,
             registry=self._registry,
@@ -53,6 +56,13 @@ class Metrics:
             "rmreader_waiting_questions", "Questions in the queue.", registry=self._registry
         )
         queue.set_function(waiting)
+        build = Gauge(
+            "rmreader_build_info",
+            "The version that answers; its value is always 1.",
+            ["version"],
+            registry=self._registry,
+        )
+        build.labels(__version__).set(1)
 
     def count_batch(self, size: int, seconds: float) -> None:
         """Count one batch."""
