@@ -128,8 +128,8 @@ def _relations(targets: dict[str, str]) -> str:
     return f'<Relationships xmlns="{space}">{inner}</Relationships>'
 
 
-def pptx(slides: Sequence[tuple[str, Sequence[str]]], rows: Rows = ()) -> bytes:
-    """Slides of a title and paragraphs; a table is on the last one."""
+def pptx(slides: Sequence[tuple[str, Sequence[str]]], rows: Rows = (), content: str = "") -> bytes:
+    """Slides of a title and paragraphs; a table is on the last one, and XML of its own where given."""
     paragraph = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>"
     title_shape = '<p:sp><p:nvPr><p:ph type="title"/></p:nvPr><p:txBody>{}</p:txBody></p:sp>'
     parts = {"[Content_Types].xml": "<Types/>"}
@@ -141,6 +141,7 @@ def pptx(slides: Sequence[tuple[str, Sequence[str]]], rows: Rows = ()) -> bytes:
         shapes += f"<p:sp><p:txBody>{words}</p:txBody></p:sp>"
         if rows and number == len(slides):
             shapes += f"<a:tbl>{_rows(rows, '<a:tr>{}</a:tr>', f'<a:tc>{paragraph}</a:tc>')}</a:tbl>"
+        shapes += content
         slide = f'<p:sld xmlns:p="{SLIDE}" xmlns:a="{DRAWING}">{shapes}</p:sld>'
         parts[f"ppt/slides/slide{number}.xml"] = slide
         order += f'<p:sldId r:id="r{number}"/>'
