@@ -13,12 +13,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmreader.core.errors import UserError
-from rmreader.documents.parse import Box, parse
+from rmreader.documents.formats.format import Unreadable
+from rmreader.documents.formats.pdf import page_characters
+from rmreader.documents.paragraphs import Paragraphs
+from rmreader.documents.parse import Box, Document
+from rmreader.documents.places import TextSpan
 
 _LONGEST_SIDE = 1_500  # pixels of a picture
 _SCALE = 2.0  # pixels per point, of a page of ordinary size
 _DEPTH = 8  # bits of a colour
 _RGB = 2  # PNG's number for red, green and blue
+
+
+@dataclass(frozen=True)
+class PagePlace:
+    """A part of a passage on a page. Only that page is read to find it, however many there are."""
+
+    page: int
+    pieces: Sequence[tuple[str, int, int]]
+    """The passage, as ``TextSpan.pieces`` gives it."""
+    start: int
+    """First character in the document's original."""
+    end: int
+
+    @classmethod
+    def of(cls, passage: TextSpan, start: int, end: int) -> PagePlace:
+        """The place of ``passage.text[start:end]``."""
+        first, last = passage.span(start, end)
+        return cls(passage.page or 1, list(passage.pieces()), first, last)
 
 
 @dataclass(frozen=True)
@@ -43,24 +65,39 @@ class PageImage:
     """Where the text is that was asked for, a rectangle per line."""
 
 
-def draw_page(name: str, content: bytes, start: int, end: int, page: int | None) -> PageImage:
-    """The page that has the characters ``start`` to ``end`` of a PDF document's original.
+def draw_page(name: str, content: bytes, place: PagePlace) -> PageImage:
+    """A page of a PDF document with a place marked, if the page still has it."""
+    try:
+        text, rectangles = page_characters(content, place.page)
+    except Unreadable as error:
+        raise UserError(f"{name}: {error}; index it again.") from None
+    boxes: list[Box] = []
+    begin = _begin_of_page(text, place.pieces)
+    if begin is not None:
+        page = Document(text, Paragraphs(), rectangles=rectangles)
+        boxes = page.boxes(place.start - begin, place.end - begin)
+    return _draw(content, place.page, boxes)
 
-    ``page`` is the one to draw where the document does not say where these characters are.
-    """
-    boxes = parse(name, content).boxes(start, end)
-    number = boxes[0].page if boxes else (page or 1)
-    here = [box for box in boxes if box.page == number]
-    return _draw(name, content, number, here)
+
+def _begin_of_page(text: str, pieces: Sequence[tuple[str, int, int]]) -> int | None:
+    """Where a page begins in its document, by a passage that is on it; None where it is not."""
+    exact = [(words, origin) for words, origin, length in pieces if length == len(words)]
+    if not exact:
+        return None
+    longest, origin = max(exact, key=lambda piece: len(piece[0]))
+    at = text.find(longest)
+    while at >= 0:
+        begin = origin - at
+        if all(text.startswith(words, place - begin) for words, place in exact):
+            return begin
+        at = text.find(longest, at + 1)
+    return None
 
 
-def _draw(name: str, content: bytes, number: int, boxes: Sequence[Box]) -> PageImage:
+def _draw(content: bytes, number: int, boxes: Sequence[Box]) -> PageImage:
     import pypdfium2
 
-    document = pypdfium2.PdfDocument(content)
-    if not 1 <= number <= len(document):
-        raise UserError(f"{name}: it has no page {number}; index it again.")
-    page = document[number - 1]
+    page = pypdfium2.PdfDocument(content)[number - 1]
     longest = max(1.0, *page.get_size())
     scale = min(_SCALE, _LONGEST_SIDE / longest)
     bitmap = page.render(scale=scale, rev_byteorder=True, fill_color=(255, 255, 255, 255))

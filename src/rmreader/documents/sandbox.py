@@ -8,6 +8,7 @@ travel through pipes as plain data.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from rmreader.core.errors import UserError
-from rmreader.documents.page_image import Area, PageImage, draw_page
+from rmreader.documents.page_image import Area, PageImage, PagePlace, draw_page
 from rmreader.documents.paragraphs import Paragraphs
 from rmreader.documents.parse import Document, parse
 
@@ -57,16 +58,11 @@ class Sandbox:
         self,
         name: str,
         content: bytes,
-        start: int,
-        end: int,
-        page: int | None = None,
+        place: PagePlace,
         seconds: float = SECONDS,
     ) -> PageImage:
-        """The page of a PDF document that has the characters ``start`` to ``end`` of its original.
-
-        ``page`` is the one to draw where the document does not say where they are.
-        """
-        task = {"name": name, "start": start, "end": end, "page": page}
+        """A page of a PDF document with a place marked, if the page still has it."""
+        task = {"name": name, "place": dataclasses.astuple(place)}
         return _unpack_page(self._do(task, content, seconds))
 
     def _do(self, task: Task, content: bytes, seconds: float) -> list[bytes]:
@@ -236,9 +232,8 @@ def _limit(memory: int) -> None:
 def _reply(task: Task, content: bytes) -> bytes:
     name = task["name"]
     try:
-        if "start" in task:
-            drawn = draw_page(name, content, task["start"], task["end"], task["page"])
-            return _pack_page(drawn)
+        if "place" in task:
+            return _pack_page(draw_page(name, content, PagePlace(*task["place"])))
         return _pack(parse(name, content))
     except UserError as error:
         return _pack_error(str(error))

@@ -15,7 +15,7 @@ from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
 from rmreader.documents.document import LARGEST
 from rmreader.documents.index import ListedDocument, Passage
-from rmreader.documents.page_image import PageImage
+from rmreader.documents.page_image import PageImage, PagePlace
 from rmreader.documents.places import BETWEEN
 from rmreader.documents.sandbox import Sandbox
 from rmreader.documents.shelf import READ, Shelf
@@ -129,15 +129,8 @@ class Documents:
 
         def draw(sandbox: Sandbox) -> PageImage:
             content = self._unchanged(passage)
-            start, end = passage.stretch.span(ask.start, ask.end)
-            return sandbox.draw_page(
-                passage.file,
-                content,
-                start,
-                end,
-                passage.stretch.page,
-                self._reader.seconds,
-            )
+            place = PagePlace.of(passage.stretch, ask.start, ask.end)
+            return sandbox.draw_page(passage.file, content, place, self._reader.seconds)
 
         try:
             image = await self._reader.do(draw)

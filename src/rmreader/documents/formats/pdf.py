@@ -49,6 +49,22 @@ def read_pdf(content: bytes, out: DocumentBuilder) -> None:
         out.boxes.extend(_NO_BOX)
 
 
+def page_characters(content: bytes, number: int) -> tuple[str, array[float]]:
+    """The text of one page, from 1, as ``read_pdf`` writes it, and the rectangle of each character.
+
+    ``Unreadable`` where there is no such page.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(content)
+        text_page = document[number - 1].get_textpage()
+    except (pypdfium2.PdfiumError, IndexError) as error:
+        raise Unreadable(f"page {number} cannot be read ({error})") from None
+    characters, boxes = _characters(text_page)
+    return "".join(characters), boxes
+
+
 @dataclass
 class _Line:
     """A line of a page: where it is, and where the gaps are that part it into cells."""
