@@ -40,6 +40,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SHELF = "For users"
+ALSO = ("serving.md",)  # of the other shelf
 TOLERANCE = 15
 SERVERS = ("rmreader serve", "uvicorn ", "hypercorn ", "granian ")
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -50,9 +51,9 @@ BLOCK = re.compile(
     r"(?P<body>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
-FIGURE = re.compile(r"\d+(?= ?%)|\d+\.\d{3,}")
+FIGURE = re.compile(r"\d+(?= ?%)|-?\d+\.\d{3,}(?:e-\d+)?")
 READERS = re.compile(r"(<!-- readers: written by `make guide` -->)\n.*?(<!-- end of readers -->)", re.DOTALL)
-DOUBT = re.compile(r"\((?:sure|likely|perhaps), (?=\d+%)")
+DOUBT = re.compile(r"(?<=\()(?:sure|likely|perhaps), (?=\d+%)|(?<=\"doubt\": )\"\w+\"")
 
 
 @dataclass
@@ -98,13 +99,13 @@ class Block:
 
 
 def users_pages() -> list[Path]:
-    """The pages of the users' shelf, in the order of the site."""
+    """The pages that are run: the users' shelf, in the order of the site, and a few more."""
     import yaml
 
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     tree = yaml.safe_load(re.sub(r"!!python/\S+ ", "", text))
     shelf = next(entry[SHELF] for entry in tree["nav"] if SHELF in entry)
-    return [DOCS / name for name in _names(shelf)]
+    return [DOCS / name for name in [*_names(shelf), *ALSO]]
 
 
 def _names(tree: Any) -> Iterator[str]:
@@ -154,6 +155,8 @@ class PageRun:
         if language != "python" and command.startswith(SERVERS):
             self._serve(command)
             return []
+        # A refusal of the server, or of the first command of a pipe, is a failure here.
+        command = command.replace("curl -s ", "set -o pipefail; curl -s --fail-with-body ")
         words = [sys.executable, "-c", command] if language == "python" else ["bash", "-c", command]
         done = subprocess.run(
             words,
@@ -241,7 +244,7 @@ def _alike(shown: str, printed: str) -> bool:
     """Whether two lines are the same but for figures that are near each other."""
     texts, figures = [], []
     for line in (shown, printed):
-        line = " ".join(DOUBT.sub("(", line).split())
+        line = " ".join(DOUBT.sub("", line).split())
         figures.append([float(figure) for figure in FIGURE.findall(line)])
         texts.append(FIGURE.sub("#", line))
     if texts[0] != texts[1]:
