@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import threading
+from io import BytesIO
+from random import Random
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import httpx
 import pytest
@@ -19,6 +24,8 @@ OCTETS = {"content-type": "application/octet-stream"}
 FILLER = "The council met on Tuesdays and talked of the roof, the drains and the price of coal. "
 LONG = FILLER * 1_300 + "The new bridge was designed by Ada Fenwick of Leeds. " + FILLER * 300
 BRIDGE = "Who designed the new bridge?"
+ROUNDS = int(os.environ.get("RMREADER_FUZZ", "120"))
+"""How many damaged documents are sent."""
 
 
 def upload(server: Any, name: str, content: bytes, **options: Any) -> httpx.Response:
@@ -203,3 +210,55 @@ def test_what_goes_wrong_with_a_long_text_is_its_last_line(start: Any, server: A
     for body, status in ((b"{}", 422), (b"[", 422)):
         headers = {"content-type": "application/json"}
         assert server.client.post("/v1/long-answer", content=body, headers=headers).status_code == status
+
+
+# Documents that mean harm
+
+
+def test_damaged_documents_are_read_or_refused_and_never_a_500(server: Any) -> None:
+    random = Random(7)
+    seen = set()
+    for number in range(ROUNDS):
+        name, content = random.choice(sorted(every_format().items()))
+        data = bytearray(content)
+        for _ in range(random.choice([1, 3, 20])):
+            at = random.randrange(len(data))
+            data[at : at + random.choice([0, 1, 5])] = random.randbytes(random.choice([0, 1, 3]))
+        response = upload(server, name, bytes(data[: random.choice([len(data), len(data) // 2])]))
+        assert response.status_code in (200, 422), (number, name, response.text)
+        seen.add(response.status_code)
+    assert seen == {200, 422}
+
+
+def test_a_bomb_is_a_sentence(server: Any) -> None:
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("word/document.xml", b" " * (100 << 20))
+    response = upload(server, "bomb.docx", packed.getvalue(), timeout=120)
+    assert response.status_code == 422
+    assert "bomb.docx" in response.json()["error"]["message"]
+    assert upload(server, "a.docx", every_format()["pump.docx"]).status_code == 200
+
+
+def test_a_document_that_does_not_arrive_is_408_and_its_place_is_free_again(start: Any) -> None:
+    server = start(read_deadline=4.0)
+    head = b"POST /v1/read?name=a.txt HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/octet-stream\r\n"
+    address = server.client.base_url
+    with socket.create_connection((address.host, address.port), timeout=30) as raw:
+        raw.sendall(head + b"content-length: 100\r\n\r\nAda")
+        assert raw.recv(4096).startswith(b"HTTP/1.1 408 ")
+    for _ in range(uploads.LARGE_OF_ONE + 1):
+        assert upload(server, "a.txt", b"Ada.").status_code == 200
+
+
+def test_a_short_question_is_answered_while_a_long_text_is_read(start: Any) -> None:
+    server = start()
+    with server.client.stream("POST", "/v1/long-answer", json={"question": BRIDGE, "passage": LONG * 10}) as response:
+        lines = response.iter_lines()
+        next(lines)
+        ask = {"question": "Who came?", "passage": "Ada came home."}
+        with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as other:
+            for _ in range(3):
+                assert other.post("/v1/answer", json=ask).status_code == 200
+        assert "answers" not in json.loads(next(lines))  # which takes longer than all of them
