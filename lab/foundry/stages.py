@@ -113,6 +113,11 @@ def teachers(foundry: Foundry) -> None:
         foundry.train(name, "learn.json.gz")
 
 
+def beginnings(foundry: Foundry) -> None:
+    """What `small` begins from; it can be trained beside the teachers, on the same GPU."""
+    foundry.train("small-first", "learn.json.gz")
+
+
 def words(foundry: Foundry) -> None:
     """What the teachers say of every question."""
     out = foundry.path("words.safetensors")
@@ -126,9 +131,10 @@ def words(foundry: Foundry) -> None:
 def students(foundry: Foundry) -> None:
     """The readers that ship, learning from the references and from what the teachers said."""
     for name in STUDENTS:
-        foundry.train(
-            name, "learn.json.gz", f"training.teacher={foundry.path('words.safetensors')}"
-        )
+        settings = [f"training.teacher={foundry.path('words.safetensors')}"]
+        if name == "small":
+            settings.append(f"training.init={foundry.path('small-first')}")
+        foundry.train(name, "learn.json.gz", *settings)
 
 
 def shipped(foundry: Foundry) -> None:
@@ -154,6 +160,7 @@ STAGES: Sequence[Callable[[Foundry], None]] = (
     questions,
     encoders,
     teachers,
+    beginnings,
     words,
     students,
     shipped,

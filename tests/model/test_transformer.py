@@ -19,6 +19,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.recipe import Inputs, recipe_from
 from rmreader.data.batch import Batch
 from rmreader.model.contextual import FrozenTransformer, TunedEncoder, tuned_encoder
+from rmreader.model.encoder import ScalarMix
 from rmreader.model.transformer import load_transformer
 from rmreader.text.piece_layout import PiecePadding, lay_out, lay_out_alone
 from rmreader.text.pieces import Pieces
@@ -86,7 +87,7 @@ def test_frozen_vectors_do_not_depend_on_batch_mates(folder: Path) -> None:
     assert torch.equal(encoder.encode(table, texts), torch.cat(alone))  # to the last bit
     laid = lay_out_alone(encoder.pieces, table, texts)
     pieces, types, mask = (torch.from_numpy(array) for array in (laid.pieces, laid.types, laid.mask))
-    together = encoder.transformer(pieces, types, mask).flatten(0, 1)
+    together = torch.stack(encoder.transformer(pieces, types, mask), dim=2).flatten(0, 1)
     for places, rows, expected in zip(laid.places, texts, alone, strict=True):
         assert (together[places[: len(rows)]] - expected).abs().max() < TOLERANCE
 
@@ -146,11 +147,34 @@ def tuned(folder: Path, **changes: object) -> tuple[TunedEncoder, Pieces]:
     return encoder.eval(), pieces
 
 
+def every_layer(encoder: TunedEncoder, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
+    """The layers [B, n, layers, size] of the question's and of the context's words: a mix of each layer alone."""
+    questions, contexts = [], []
+    for number in range(encoder.layers):
+        mix = ScalarMix(encoder.layers)
+        with torch.no_grad():
+            mix.weights[number] = 1e4
+        question, context = encoder(batch, mix)
+        questions.append(question)
+        contexts.append(context)
+    return torch.stack(questions, dim=2), torch.stack(contexts, dim=2)
+
+
+def test_layers_that_lie_apart_are_mixed_as_those_that_lie_together() -> None:
+    torch.manual_seed(0)
+    mix = ScalarMix(3)
+    with torch.no_grad():
+        mix.weights.copy_(torch.randn(3))
+        mix.gamma.fill_(1.7)
+    layers = torch.randn(2, 5, 3, 8)
+    assert (mix.of_layers(layers.unbind(dim=2)) - mix(layers)).abs().max() < 1e-6
+
+
 def test_tuned_apart_starts_from_the_frozen_layers(folder: Path) -> None:
     frozen = FrozenTransformer(folder)
     encoder, pieces = tuned(folder)
     questions, contexts = [text(0, 6), text(1, 11)], [text(2, 300), text(3, 40)]
-    found = encoder(batch_of(pieces, questions, contexts, "apart", more=3))
+    found = every_layer(encoder, batch_of(pieces, questions, contexts, "apart", more=3))
     for vectors, texts in zip(found, (questions, contexts), strict=True):
         for row, rows in zip(vectors, texts, strict=True):
             expected = frozen.encode(frozen.table(VOCABULARY), [rows])
@@ -167,7 +191,7 @@ def test_tuned_together_is_hugging_face_on_the_pair(folder: Path) -> None:
     ids = [*before, *ids_q, *between, *ids_c, *after]
     types = [a] * (len(before) + len(ids_q) + len(between)) + [b] * (len(ids_c) + len(after))
     expected = torch.stack(list(theirs(folder, ids, types)), dim=1)
-    found_q, found_c = encoder(batch_of(pieces, [question], [context], "together", more=4))
+    found_q, found_c = every_layer(encoder, batch_of(pieces, [question], [context], "together", more=4))
     assert (found_q[0, :6] - expected[first_q + len(before)]).abs().max() < TOLERANCE
     assert (found_c[0, :20] - expected[first_c + len(before) + len(ids_q) + len(between)]).abs().max() < TOLERANCE
 
@@ -177,9 +201,9 @@ def test_tuned_vectors_do_not_depend_on_batch_mates(folder: Path, pairing: str) 
     encoder, pieces = tuned(folder)
     questions = [text(k, length) for k, length in enumerate([3, 90, 7])]
     contexts = [text(k + 9, length) for k, length in enumerate([200, 30, 12])]
-    together = encoder(batch_of(pieces, questions, contexts, pairing, more=2))
+    together = every_layer(encoder, batch_of(pieces, questions, contexts, pairing, more=2))
     for k in range(3):
-        alone = encoder(batch_of(pieces, questions[k : k + 1], contexts[k : k + 1], pairing))
+        alone = every_layer(encoder, batch_of(pieces, questions[k : k + 1], contexts[k : k + 1], pairing))
         for mixed, single in zip(together, alone, strict=True):
             assert (mixed[k, : single.shape[1]] - single[0]).abs().max() < TOLERANCE
 
@@ -188,7 +212,7 @@ def test_together_lets_the_passage_see_the_question_and_apart_does_not(folder: P
     encoder, pieces = tuned(folder)
     context = text(5, 30)
     for pairing, sees in (("apart", False), ("together", True)):
-        one, other = (encoder(batch_of(pieces, [text(k, 6)], [context], pairing))[1] for k in (0, 1))
+        one, other = (every_layer(encoder, batch_of(pieces, [text(k, 6)], [context], pairing))[1] for k in (0, 1))
         assert ((one - other).abs().max() > 1e-3) == sees
 
 
@@ -196,7 +220,7 @@ def test_together_lets_the_passage_see_the_question_and_apart_does_not(folder: P
 def test_every_weight_that_is_used_gets_a_finite_gradient(folder: Path, pairing: str) -> None:
     encoder, pieces = tuned(folder)
     batch = batch_of(pieces, [text(0, 6), text(1, 4)], [text(2, 300), text(3, 8)], pairing, more=5)
-    question, context = encoder.train()(batch)
+    question, context = encoder.train()(batch, ScalarMix(encoder.layers))
     (question.square().sum() + context.square().sum()).backward()
     trained = {name: p.grad for name, p in encoder.named_parameters() if p.requires_grad}
     assert [name for name, gradient in trained.items() if gradient is None] == []
@@ -211,10 +235,13 @@ def test_a_layer_is_skipped_now_and_then_in_training_only(bert: Path) -> None:
         if isinstance(layer, torch.nn.Dropout):
             layer.p = 0.0
     batch = batch_of(pieces, [text(0, 6)], [text(1, 9)], "together")
-    assert torch.equal(encoder(batch)[0], tuned(bert)[0](batch)[0])
+    assert torch.equal(every_layer(encoder, batch)[0], every_layer(tuned(bert)[0], batch)[0])
     torch.manual_seed(0)
     encoder.train()
-    seen = {tuple(encoder(batch)[1][0, 0, -1].detach()[:4].mul(1e3).round().tolist()) for _ in range(40)}
+    mix = ScalarMix(encoder.layers)
+    with torch.no_grad():
+        mix.weights[-1] = 1e4
+    seen = {tuple(encoder(batch, mix)[1][0, 0].detach()[:4].mul(1e3).round().tolist()) for _ in range(40)}
     assert len(seen) == 4  # none, one, the other, both: two layers
 
 
@@ -223,12 +250,13 @@ def test_a_training_step_never_looks_at_what_it_computed(folder: Path, pairing: 
     """Fake tensors have no values, so asking for one raises: what passes here can be captured in a graph."""
     encoder, pieces = tuned(folder, contextual_layer_dropout=0.1)
     batch = batch_of(pieces, [text(0, 6), text(1, 4)], [text(2, 300), text(3, 8)], pairing, more=5)
+    mix = ScalarMix(encoder.layers)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake = batch.map(mode.from_tensor)
-        question, context = encoder.train()(fake)
+        question, context = encoder.train()(fake, mix)
         (question.sum() + context.sum()).backward()
-    assert question.shape == (*batch.question.shape, encoder.layers, 32)
-    assert context.shape == (*batch.context.shape, encoder.layers, 32)
+    assert question.shape == (*batch.question.shape, 32)
+    assert context.shape == (*batch.context.shape, 32)
 
 
 def test_only_the_shape_is_read_where_a_reader_brings_weights(bert: Path, tmp_path: Path) -> None:
@@ -239,7 +267,7 @@ def test_only_the_shape_is_read_where_a_reader_brings_weights(bert: Path, tmp_pa
     assert list(empty.state_dict()) == list(encoder.state_dict())
     empty.load_state_dict(encoder.state_dict())
     batch = batch_of(pieces, [text(0, 6)], [text(1, 9)], "apart")
-    assert torch.equal(empty.eval()(batch)[1], encoder(batch)[1])
+    assert torch.equal(every_layer(empty.eval(), batch)[1], every_layer(encoder, batch)[1])
 
 
 def test_elmo_cannot_be_tuned() -> None:

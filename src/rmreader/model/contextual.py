@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rmreader.core.recipe import Inputs
 from rmreader.data.batch import Batch
 from rmreader.model.elmo import Elmo, character_ids, elmo_files, read_elmo
-from rmreader.model.encoder import take_rows
+from rmreader.model.encoder import ScalarMix, take_rows
 from rmreader.model.transformer import Transformer, load_transformer
 from rmreader.text.piece_layout import Layout, lay_out_alone
 from rmreader.text.pieces import Pieces, PieceTable, digest, encoder_folder, fingerprint
@@ -50,7 +50,8 @@ class FrozenTransformer(nn.Module):
     def _encode(self, table: PieceTable, texts: list[NDArray[Any]], device: torch.device) -> Tensor:
         laid = lay_out_alone(self.pieces, table, texts)
         pieces, types, mask = (torch.from_numpy(array).to(device) for array in (laid.pieces, laid.types, laid.mask))
-        every: Tensor = self.transformer(pieces, types, mask).flatten(0, 1)
+        layers = self.transformer(pieces, types, mask)
+        every = torch.stack(layers, dim=2).flatten(0, 1)
         places = np.concatenate([row[: len(text)] for row, text in zip(laid.places, texts, strict=True)])
         return every[torch.from_numpy(places).to(device)]
 
@@ -94,19 +95,27 @@ class TunedEncoder(nn.Module):
         self.transformer = transformer
         self.layers, self.size = transformer.layers, transformer.size
 
-    def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
-        """The layers of the question's and of the context's words, [B, n, layers, size] each; zero at padding."""
+    def forward(self, batch: Batch[Tensor], mix: ScalarMix) -> tuple[Tensor, Tensor]:
+        """The vectors of the question's and of the context's words, [B, n, size] each; zero at padding.
+
+        The layers are mixed before a word's vector is looked up: the same sum, with one row to copy instead of
+        one for every layer.
+        """
         layout = batch.contextual
         if not isinstance(layout, Layout):
             raise ValueError("the batch has no pieces, which are needed here")
-        main = self.transformer(layout.pieces, layout.piece_types, layout.piece_mask).flatten(0, 1)
+        main = self._mixed(mix, layout.pieces, layout.piece_types, layout.piece_mask)
         query = main
         if layout.query_pieces is not None and layout.query_mask is not None:
-            query = self.transformer(layout.query_pieces, None, layout.query_mask).flatten(0, 1)
-        is_question = (batch.question != 0)[..., None, None]
-        is_context = (batch.context != 0)[..., None, None]
+            query = self._mixed(mix, layout.query_pieces, None, layout.query_mask)
+        is_question = (batch.question != 0)[..., None]
+        is_context = (batch.context != 0)[..., None]
         question = take_rows(query, layout.question_pieces) * is_question
         return question, take_rows(main, layout.context_pieces) * is_context
+
+    def _mixed(self, mix: ScalarMix, pieces: Tensor, types: Tensor | None, mask: Tensor) -> Tensor:
+        """One vector for each piece, the sequences end to end: [R · s, size]."""
+        return mix.of_layers(self.transformer(pieces, types, mask)).flatten(0, 1)
 
 
 def tuned_encoder(inputs: Inputs, folder: Path | None = None) -> tuple[TunedEncoder, Pieces]:

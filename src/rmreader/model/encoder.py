@@ -1,5 +1,6 @@
 """The encoder: what is known of each word as one input vector, then the weight-shared BiLSTM of Eq. 12."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,14 +69,25 @@ class ScalarMix(nn.Module):
 
     def forward(self, layers: Tensor) -> Tensor:
         """[..., layers, size] in any float type -> [..., size] in the type of the weights."""
+        # not a matrix product: it would be one of a few numbers for every word, and round them in mixed precision
+        return (layers * self._shares().unsqueeze(-1)).sum(dim=-2)
+
+    def of_layers(self, layers: Sequence[Tensor]) -> Tensor:
+        """The same for layers that lie apart, [..., size] each."""
+        shares = self._shares()
+        mixed = layers[0] * shares[0]
+        for number in range(1, len(layers)):
+            mixed = mixed + layers[number] * shares[number]
+        return mixed
+
+    def _shares(self) -> Tensor:
+        """What each layer is multiplied by."""
         logits: Tensor = self.weights
         if self.training and self.dropout > 0:
             # a dropped layer's logit is far down, not -inf: with all dropped the softmax stays defined
             dropped = torch.rand_like(logits) < self.dropout
             logits = logits - 1e4 * dropped.to(logits.dtype)
-        mix = self.gamma * torch.softmax(logits, dim=0)
-        # not a matrix product: it would be one of a few numbers for every word, and round them in mixed precision
-        return (layers * mix.unsqueeze(-1)).sum(dim=-2)
+        return self.gamma * torch.softmax(logits, dim=0)
 
 
 class Encoder(nn.Module):
@@ -110,20 +122,20 @@ class Encoder(nn.Module):
         context_mask: Tensor,
         contextual: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The batch, its true words, and a tuned encoder's layers if there is one -> V [B, n, 2d] and U [B, m, 2d]."""
+        """The batch, its true words, and a tuned encoder's vectors if there is one -> V [B, n, 2d] and U [B, m, 2d]."""
         words = self._words(batch)
         matches: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.exact_match:
             keys = _words(batch).keys
             matches = exact_match(keys[batch.question], keys[batch.context], question_mask, context_mask)
-        layers: tuple[Tensor | None, Tensor | None] = contextual or (None, None)
-        if contextual is None and isinstance(batch.contextual, FrozenLayers):
-            layers = (batch.contextual.question, batch.contextual.context)
+        vectors: tuple[Tensor | None, Tensor | None] = contextual or (None, None)
+        if self.mix is not None and isinstance(batch.contextual, FrozenLayers):
+            vectors = (self.mix(batch.contextual.question), self.mix(batch.contextual.context))
         tags: tuple[Tensor | None, Tensor | None] = (None, None)
         if batch.tags is not None:
             tags = (batch.tags.question, batch.tags.context)
-        Q = self._inputs(words, batch.question, matches[0], tags[0], layers[0])
-        C = self._inputs(words, batch.context, matches[1], tags[1], layers[1])
+        Q = self._inputs(words, batch.question, matches[0], tags[0], vectors[0])
+        C = self._inputs(words, batch.context, matches[1], tags[1], vectors[1])
         V, _ = self.lstm(Q, batch.question_lengths)
         U, _ = self.lstm(C, batch.context_lengths)
         return V, U
@@ -140,7 +152,7 @@ class Encoder(nn.Module):
         return [vectors, self.characters(words.characters, words.lengths, batch.letters)]
 
     def _inputs(
-        self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, layers: Tensor | None
+        self, words: list[Tensor], rows: Tensor, match: Tensor | None, tags: Tensor | None, contextual: Tensor | None
     ) -> list[Tensor]:
         """The parts of the input vectors x of one text, each [B, T, ·]; rows [B, T] are those of its words."""
         parts = [take_rows(table, rows) for table in words]
@@ -150,7 +162,7 @@ class Encoder(nn.Module):
             pos, ner = required(tags, "tags").unbind(dim=-1)
             parts += [self.pos(pos), self.ner(ner)]
         if self.mix is not None:
-            parts.append(self.mix(required(layers, "contextual layers")))
+            parts.append(required(contextual, "contextual vectors"))
         return parts
 
 

@@ -32,9 +32,9 @@ class Pointers:
 class Network(nn.Module):
     """The whole network, from a batch of words to the pointers.
 
-    ``contextual`` is a tuned encoder: called with the batch it gives the
-    layers of the question's and of the context's words, [B, n, layers, size]
-    and [B, m, layers, size]. A frozen one's come in the batch.
+    ``contextual`` is a tuned encoder: called with the batch and the mix of its
+    layers it gives the vectors of the question's and of the context's words,
+    [B, n, size] and [B, m, size]. A frozen one's layers come in the batch.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Network(nn.Module):
         returns E and B of every round beside them."""
         question = true_steps(batch.question_lengths, batch.question.shape[1])
         context = true_steps(batch.context_lengths, batch.context.shape[1])
-        contextual = None if self.contextual is None else self.contextual(batch)
+        contextual = None if self.contextual is None else self.contextual(batch, self.encoder.mix)
         V, U = self.encoder(batch, question, context, contextual)
         R, rounds = self.aligner(U, V, context, question)
         log_p1, log_p2, no_answer, start, end, none = self.pointer(R, V, context, question)

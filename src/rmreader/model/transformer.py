@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from rmreader.core.errors import UserError, user_error_on
 from rmreader.core.files.reading import read_json
+from rmreader.model.precision import product_type
 from rmreader.text.pieces import encoder_config
 
 _HIDDEN = -1e9  # a logit of what is not there, also in 16 bits
@@ -38,13 +38,14 @@ class Transformer(nn.Module):
             for layer in _stack(model, self.layers - 1):
                 layer.register_forward_hook(self._maybe_skip)
 
-    def forward(self, pieces: Tensor, types: Tensor | None, mask: Tensor) -> Tensor:
-        """[R, s] each -> every layer [R, s, layers, size]."""
+    def forward(self, pieces: Tensor, types: Tensor | None, mask: Tensor) -> tuple[Tensor, ...]:
+        """[R, s] each -> the layers, [R, s, size] each."""
         types = torch.zeros_like(pieces) if types is None or self.segments < 2 else types
         extra = {"token_type_ids": types} if self.takes_types else {}
         visible = mask.long() if self.position_bias is None else self.position_bias(mask)
         output = self.model(input_ids=pieces, attention_mask=visible, output_hidden_states=True, **extra)
-        return torch.stack(output.hidden_states, dim=2)
+        hidden: tuple[Tensor, ...] = output.hidden_states
+        return hidden
 
     def compile_layers(self) -> None:
         """Compile every layer where it is; names and weights stay as they are."""
@@ -74,8 +75,7 @@ class PositionBias(nn.Module):
         encoder.relative_attention_bias.requires_grad_(False)
         encoder.compute_position_bias = _no_bias
         for layer in encoder.layer:
-            attention = layer.attention.attn
-            attention.forward = partial(_attend, attention)
+            layer.attention.attn = FusedAttention(layer.attention.attn)
         # In a list, so that torch does not count its weights twice.
         self._encoder = [encoder]
 
@@ -88,26 +88,40 @@ class PositionBias(nn.Module):
         bias: Tensor = encoder.relative_attention_bias(buckets)
         bias = bias.permute(2, 0, 1)[None]
         hidden = torch.where(mask, 0.0, _HIDDEN)
-        return bias + hidden[:, None, None, :]
+        added = bias + hidden[:, None, None, :]
+        return added.to(product_type(bias))
 
 
 def _no_bias(hidden: Tensor) -> None:
     """In the place of MPNet's own bias, which ``PositionBias`` has put into the mask."""
 
 
-def _attend(attention: Any, hidden_states: Tensor, attention_mask: Tensor, *_: Any, **__: Any) -> tuple[Tensor]:
-    """MPNet's attention by a fused kernel; ``attention_mask`` has the bias of the positions in it."""
-    heads = attention.num_attention_heads
-    shape = (*hidden_states.shape[:2], heads, attention.attention_head_size)
-    query = attention.q(hidden_states).view(shape).transpose(1, 2)
-    key = attention.k(hidden_states).view(shape).transpose(1, 2)
-    value = attention.v(hidden_states).view(shape).transpose(1, 2)
+class FusedAttention(nn.Module):
+    """MPNet's attention by a fused kernel, with the weights of its own under their names.
 
-    # Fused where it can be; the mask must be of the products' type.
-    dropout = attention.dropout.p if attention.training else 0.0
-    mixed = F.scaled_dot_product_attention(query, key, value, attention_mask.to(query.dtype), dropout)
-    mixed = mixed.transpose(1, 2).reshape(hidden_states.shape)
-    return (attention.o(mixed),)
+    A module like any other, so that all layers share what was compiled for the first.
+    """
+
+    def __init__(self, own: Any) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = own.q, own.k, own.v, own.o
+        self.heads = int(own.num_attention_heads)
+        self.head_size = int(own.attention_head_size)
+        self.dropout = float(own.dropout.p)
+        self.train(own.training)
+
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor, *_: Any, **__: Any) -> tuple[Tensor]:
+        """``attention_mask`` has the bias of the positions in it."""
+        shape = (*hidden_states.shape[:2], self.heads, self.head_size)
+        query = self.q(hidden_states).view(shape).transpose(1, 2)
+        key = self.k(hidden_states).view(shape).transpose(1, 2)
+        value = self.v(hidden_states).view(shape).transpose(1, 2)
+
+        # The mask must be of the products' type.
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attention_mask.to(query.dtype), dropout)
+        mixed = mixed.transpose(1, 2).reshape(hidden_states.shape)
+        return (self.o(mixed),)
 
 
 def _stack(model: nn.Module, count: int) -> nn.ModuleList:
