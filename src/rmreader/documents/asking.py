@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from rmreader.core.console import progress
 from rmreader.documents.citations import (
@@ -16,11 +17,11 @@ from rmreader.documents.citations import (
     LocatedAnswers,
     locate_answers,
 )
-from rmreader.documents.index import Entry
 from rmreader.documents.passages import Passages, split
-from rmreader.documents.shelf import Shelf
-from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.reading.reader import Reader
+
+if TYPE_CHECKING:
+    from rmreader.documents.sqlite_index import SqliteIndex
 
 LARGE = 2_000_000  # characters: to read more for every question takes minutes
 _AT_ONCE = 500  # passages that are written in one transaction
@@ -38,6 +39,10 @@ def is_large(passages: Passages) -> bool:
 def asking(passages: Passages, reader: Reader) -> Iterator[Ask]:
     """Give what answers questions about some passages; an index of long ones ends with it."""
     if is_large(passages):
+        # Most that is asked is short, and starts sooner without these.
+        from rmreader.documents.shelf import Shelf
+        from rmreader.documents.sqlite_index import SqliteIndex
+
         with TemporaryDirectory(prefix="rmreader-") as folder:
             index = SqliteIndex(Path(folder, "passages.rmindex"))
             try:
@@ -55,6 +60,8 @@ def asking(passages: Passages, reader: Reader) -> Iterator[Ask]:
 
 def _fill(index: SqliteIndex, passages: Passages) -> None:
     """Index every document, in parts that are named by its number and where they begin."""
+    from rmreader.documents.index import Entry
+
     for number, document in enumerate(passages.documents):
         spans = list(split(document.paragraphs))
         what = f"indexing {passages.names[number]}".rstrip()
