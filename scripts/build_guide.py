@@ -40,7 +40,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SHELF = "For users"
-ALSO = ("serving.md",)  # of the other shelf
+ALSO = ("index.md", "serving.md")  # of no shelf, and of the other
 TOLERANCE = 15
 SERVERS = ("rmreader serve", "uvicorn ", "hypercorn ", "granian ")
 NOTHING: Mapping[str, str] = MappingProxyType({})
