@@ -60,6 +60,20 @@ def test_a_page_is_drawn_with_the_answer_on_it(works: Any) -> None:
     assert works.post("/v1/page", {**place, "passage": "999"}).status_code == 404
 
 
+def test_a_place_in_a_text_has_its_line(works: Any, folder: Path) -> None:
+    (folder / "rain.txt").write_text("Weather\n\nIt was dry in Keld.\nIt rained in Tarn all day.\n")
+    open_documents(str(folder))
+    answer = works.post("/v1/ask", {"question": "Where did it rain?", "always": True}).json()["answer"]
+    passage = answer["passage"]
+    at = passage["text"].index("Tarn")
+    place = {"passage": passage["id"], "start": at, "end": at + 4}
+    assert works.post("/v1/place", place).json()["lines"] == [4, 4]
+    assert "lines" not in works.post("/v1/place", {"passage": passage["id"]}).json()
+    assert works.post("/v1/place", {**place, "end": 10_000}).status_code == 422
+    (folder / "rain.txt").write_text("Something else.")
+    assert "lines" not in works.post("/v1/place", place).json()
+
+
 def test_only_what_was_indexed_is_drawn(works: Any, folder: Path) -> None:
     answer = works.post("/v1/ask", {"question": "Where did it rain?"}).json()["answer"]
     place = {"passage": answer["passage"]["id"], "start": 0, "end": 2}

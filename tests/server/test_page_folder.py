@@ -115,6 +115,13 @@ def test_the_documents_are_listed_with_counts_and_a_change_is_seen(
     assert "“Owen Tarrant” marked" in page.get_attribute("#sheet-picture", "aria-label")
 
 
+def test_a_text_is_opened_with_its_line(visit: Any, works: Any) -> None:
+    page = visit(works.url)
+    enquire(page, "Where did it rain?")
+    page.click("#places button >> nth=0")
+    page.wait_for_selector("#passage-label:has-text('rain.txt · line 1')")
+
+
 def test_a_link_opens_at_the_place(visit: Any, works: Any) -> None:
     page = visit(works.url)
     enquire(page, ASKED)

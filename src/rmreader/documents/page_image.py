@@ -99,8 +99,11 @@ def _draw(content: bytes, number: int, boxes: Sequence[Box]) -> PageImage:
 
     page = pypdfium2.PdfDocument(content)[number - 1]
     longest = max(1.0, *page.get_size())
-    scale = min(_SCALE, _LONGEST_SIDE / longest)
-    bitmap = page.render(scale=scale, rev_byteorder=True, fill_color=(255, 255, 255, 255))
+    bitmap = page.render(
+        scale=min(_SCALE, _LONGEST_SIDE / longest),
+        rev_byteorder=True,
+        fill_color=(255, 255, 255, 255),
+    )
     areas = [_area(page, box, bitmap.width, bitmap.height) for box in boxes]
     return PageImage(number, bitmap.width, bitmap.height, _png(bitmap), areas)
 

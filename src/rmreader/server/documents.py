@@ -14,6 +14,9 @@ from rmreader.core.errors import UserError
 from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
 from rmreader.documents.document import LARGEST
+from rmreader.documents.formats import format_of
+from rmreader.documents.formats.format import TextFormat
+from rmreader.documents.in_file import FilePlace, find_in_file
 from rmreader.documents.index import ListedDocument, Passage
 from rmreader.documents.page_image import PageImage, PagePlace
 from rmreader.documents.places import BETWEEN
@@ -100,10 +103,33 @@ class Documents:
             raise no_passage()
         here = near[number]
         start = sum(len(one.text) + len(BETWEEN) for one in near[:number])
-        tree = {"document": here.file, "page": here.stretch.page, "heading": here.stretch.heading}
-        text = BETWEEN.join(one.text for one in near)
+        tree: dict[str, Any] = {
+            "document": here.file,
+            "page": here.stretch.page,
+            "heading": here.stretch.heading,
+            "text": BETWEEN.join(one.text for one in near),
+            "start": start,
+            "end": start + len(here.text),
+        }
+        lines = await self._lines(here, ask)
+        if lines is not None:
+            tree["lines"] = lines
+        return reply(tree)
 
-        return reply({**tree, "text": text, "start": start, "end": start + len(here.text)})
+    async def _lines(self, passage: Passage, ask: schemas.AskPlace) -> tuple[int, int] | None:
+        """The lines of a part of a passage in its file, where that is a text and was asked for."""
+        is_text = isinstance(format_of(passage.file), TextFormat)
+        if ask.start is None or ask.end is None or not is_text:
+            return None
+        if not ask.start < ask.end <= len(passage.text):
+            raise invalid("start and end must name a part of the passage.")
+        start, end = passage.stretch.span(ask.start, ask.end)
+
+        def look(_: str, __: int) -> FilePlace:
+            return find_in_file(passage, start, end)
+
+        found = await self._look(look, "", 0)
+        return found.lines
 
     async def listing(self, request: Request) -> Response:
         """The documents that can be asked."""

@@ -131,6 +131,10 @@ class AskPlace(RequestBody):
         Text,
         Field(max_length=200, description="The passage's id, as an answer of /v1/ask has it."),
     ]
+    start: Annotated[StrictInt, Field(ge=0)] = absent_or(
+        "First character, in the passage, of what the lines are wanted of."
+    )
+    end: Annotated[StrictInt, Field(ge=1)] = absent_or("After its last character.")
 
 
 class AskPage(RequestBody):
@@ -449,6 +453,10 @@ class Place(BaseModel):
     text: str
     start: int
     end: int
+    lines: list[int] = absent_or(
+        "First and last line of what was named by start and end, in the file as it is now; "
+        "absent where the file is no text, or has changed there."
+    )
 
 
 class McpMessage(BaseModel):

@@ -31,8 +31,8 @@ export function worthShowing(answers) {
   return answers.filter(isWorth).slice(0, SHOWN);
 }
 
-export const whereabouts = ({ document, page, heading }) =>
-  [document, page && `page ${page}`, heading].filter(Boolean).join(" · ");
+export const whereabouts = ({ document, page, lines, heading }) =>
+  [document, page && `page ${page}`, lines && `line ${lines[0]}`, heading].filter(Boolean).join(" · ");
 
 // An answer from the documents: itself, the sentence around it (of a long one a part), and where
 // that is.

@@ -281,14 +281,14 @@ async function openDocument(answer) {
   if (!answer) return arrange();
   try {
     const { id, start, end, sentence_start: begin } = answer.passage;
-    const { text, ...read } = await post("v1/place", { passage: id });
+    const { text, lines, ...read } = await post("v1/place", { passage: id, start, end });
     if (mine !== asked || asked.opening !== answer) return;
     const shift = (at) => read.start + at;
     const shown = { ...answer, start: shift(start), end: shift(end), sentence_start: shift(begin) };
     Object.assign(asked, { text: new Text(text), read, shown });
     if (answer === asked.guess) asked.guess = asked.opening = asked.shown;
     $("why-button").hidden = $("text").hidden = false;
-    $("passage-label").textContent = whereabouts(answer);
+    $("passage-label").textContent = whereabouts({ ...answer, lines });
     $("length").textContent = "";
     arrange();
     mark(asked.shown);
