@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rmreader.data.batches import list_letters
-from rmreader.kernels.embedding import FusedEmbedding
 from rmreader.kernels.fused import fused_bilstm
 from rmreader.kernels.lstm import bilstm
 
@@ -239,29 +238,6 @@ def test_sequences_without_padding_end_in_the_same_states(
     for name, a, b in zip(("final", "x", "weight_ih", "weight_hh", "bias"), got, expected, strict=True):
         assert error(a, b) < TOLERANCE[precision], name
     assert (got[1][int(lengths.sum()) :] == 0).all()
-
-
-@FEW
-@given(
-    st.integers(0, 2**31),
-    st.integers(1, 300),
-    st.integers(1, 70),
-    st.lists(st.integers(1, 30), max_size=3),
-    st.sampled_from([torch.float32, torch.bfloat16]),
-)
-def test_the_gradient_of_an_embedding_is_the_sum_over_its_uses(
-    seed: int, V: int, D: int, shape: list[int], dtype: torch.dtype
-) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    table = torch.randn(V, D, generator=draw).to(DEVICE).requires_grad_()
-    index = (torch.rand(shape, generator=draw) ** 3 * V).long().to(DEVICE)
-    rows = FusedEmbedding.apply(table, index, dtype)
-    gradient = torch.randn(rows.shape, generator=draw).to(DEVICE, dtype)
-    rows.backward(gradient)
-    assert torch.equal(rows, table[index].to(dtype))
-    expected = torch.zeros(V, D, dtype=torch.float64, device=DEVICE)
-    expected.index_add_(0, index.flatten(), gradient.double().reshape(-1, D))
-    torch.testing.assert_close(table.grad.double(), expected, rtol=1e-5, atol=1e-5)  # type: ignore[union-attr]
 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")

@@ -1,4 +1,4 @@
-"""Kernels: the LSTM and the embedding as fused GPU kernels, with plain ones of the same interface.
+"""Kernels: the LSTM fused for GPUs, with a plain one of the same interface.
 
 Start at ``lstm.py``. From this room on, torch is there.
 """

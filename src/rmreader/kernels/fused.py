@@ -103,6 +103,7 @@ def _launch(
     *tensors: Tensor,
     **sizes: Any,
 ) -> None:
+    """Start a walk: one program for each direction and slice of the batch."""
     padded = max(16, triton.next_power_of_2(hidden))
     interpreted = not tensors[0].is_cuda
     with torch.cuda.device_of(tensors[0]):  # type: ignore[no-untyped-call]
@@ -129,7 +130,10 @@ def _move(
 ) -> None:
     """Rows of steps times their mask from one width to
     another: a wider target gets a 1 after them, then zeros."""
-    (rows, wide), width = source.shape, target.shape[1]
+    rows, wide = source.shape
+    width = target.shape[1]
+
+    # A kernel takes no None: what is not there is never read.
     drop = source if mask is None else mask
     owner = source if owners is None else owners
     tile = {"ROWS": 16, "COLUMNS": min(128, triton.next_power_of_2(width))}
@@ -178,6 +182,29 @@ def _gate_inputs(rows: Tensor, weights: Tensor) -> Tensor:
     return inputs
 
 
+def _gather(
+    parts: Sequence[Tensor],
+    mask: Tensor | None,
+    owners: Tensor | None,
+    width: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    """The parts side by side, with dropout, as the first columns of new rows [N,width].
+
+    After the last part come the 1 and the zeros.
+    """
+    flat = [_flat(part) for part in parts]
+    rows = flat[0].new_empty(len(flat[0]), width, dtype=dtype)
+    columns = _columns(parts)
+    for part, (first, last) in zip(flat, columns, strict=True):
+        drop = None if mask is None else mask[:, first:last]
+        is_last = last == columns[-1][1]
+        target = rows[:, first:] if is_last else rows[:, first:last]
+        _move(part, drop, target, parts[0].shape[1], owners)
+
+    return rows
+
+
 def _flat(x: Tensor) -> Tensor:
     """[…,D] as rows [N,D]."""
     return x.contiguous().view(-1, x.shape[-1])
@@ -216,33 +243,24 @@ class _FusedBiLSTM(torch.autograd.Function):
         bias = bias.contiguous()
         starts = lengths.cumsum(0) - lengths if dense else lengths
         mask = None if mask is None else mask[:, 0]
-        # One row for each step:
-        # [x, 1, 0…; the h it starts from, forward; the same, backward]. All that the weights
-        # meet, so that one product gives all their gradients
-        # (the bias's by the 1); widths as cuBLAS likes them.
+
+        # One row for each step: [x, 1, 0…; the h it starts from, forward; the same, backward]. All
+        # that the weights meet, so that one product gives all their gradients (the bias's by the
+        # 1); widths as cuBLAS likes them.
         begin = _up(size + 1, 8)
         stride = _up(hidden, 8)
-        flat = [_flat(part) for part in parts]
-        rows = flat[0].new_empty(len(flat[0]), _up(begin + 2 * stride, 16), dtype=operand)
-        for part, (first, last) in zip(flat, _columns(parts), strict=True):
-            drop = None if mask is None else mask[:, first:last]
-            _move(
-                part,
-                drop,
-                rows[:, first:] if last == size else rows[:, first:last],
-                steps,
-                owners,
-            )
-
+        rows = _gather(parts, mask, owners, _up(begin + 2 * stride, 16), operand)
         w_rows = _interleaved(w_ih, begin, operand)
-        # Gates lie within ±1, cells within ±T, and inputs beyond
-        # ±20 are as good as infinite: here fp16 has eight times
-        # the digits of bf16, and 1 - gate matters. The gates take the place of their inputs.
+
+        # Gates lie within ±1, cells within ±T, and inputs beyond ±20 are as good as infinite: here
+        # fp16 has eight times the digits of bf16, and 1 - gate matters. The gates take the place of
+        # their inputs.
         gates = _gate_inputs(rows, w_rows) if low else _product(rows[:, :begin], w_rows.t())
         output = None if dense else rows.new_empty(batch, steps, 2 * hidden)
         final = bias.new_empty(batch, 2 * hidden)
         save = any(ctx.needs_input_grad)
         cells = gates.new_empty(len(rows), 2 * hidden) if save else final
+
         given = rows if output is None else output  # rows: then never written
         tensors = (gates, bias, w_hh, lengths, starts, given, final, rows[:, begin:], cells)
         sizes = {"T": steps, "R": rows.shape[1], "HS": stride, "SAVE": save, "DENSE": dense}
@@ -268,7 +286,8 @@ class _FusedBiLSTM(torch.autograd.Function):
         size = ctx.columns[-1][1]
         steps = ctx.parts[0][0][1]
         d_inputs = torch.empty_like(gates, dtype=rows.dtype)
-        # cells: then never read
+
+        # The kernel takes no None: in place of a missing gradient, cells, which are never read.
         gradients = [cells if g is None else g.contiguous() for g in (d_output, d_final)]
         tensors = (*gradients, _reversed(w_hh), lengths, starts, gates, cells, d_inputs)
         flags = {
@@ -292,11 +311,13 @@ class _FusedBiLSTM(torch.autograd.Function):
         d_parts: list[Tensor | None] = [None] * len(ctx.columns)
         asked = [place for place in range(len(d_parts)) if ctx.needs_input_grad[8 + place]]
         with torch.autocast(gates.device.type, enabled=False):
+            # One product for all parts that want a gradient, from the first to the last of them.
             if asked:
                 left = ctx.columns[asked[0]][0]
-                right = (
-                    ctx.columns[asked[-1]][1] if asked[-1] < len(d_parts) - 1 else w_rows.shape[1]
-                )
+                right = w_rows.shape[1]
+                if asked[-1] < len(d_parts) - 1:
+                    right = ctx.columns[asked[-1]][1]
+
                 wide = torch.float32 in [ctx.parts[place][1] for place in asked]
                 d_rows = _product(
                     d_inputs,
@@ -304,7 +325,8 @@ class _FusedBiLSTM(torch.autograd.Function):
                     torch.float32 if wide else rows.dtype,
                 )
                 for place in asked:
-                    (first, last), (shape, dtype) = ctx.columns[place], ctx.parts[place]
+                    first, last = ctx.columns[place]
+                    shape, dtype = ctx.parts[place]
                     d_part = d_rows.new_empty(shape, dtype=dtype)
                     drop = None if mask is None else mask[:, first:last]
                     _move(
@@ -316,15 +338,15 @@ class _FusedBiLSTM(torch.autograd.Function):
                     )
                     d_parts[place] = d_part
 
+            # And one for all weights, as the rows hold all that they meet.
             if any(ctx.needs_input_grad[2:5]):
                 d_w = _product(d_inputs.t(), rows).reshape(2, 4 * hidden, -1)
                 begin = _up(size + 1, 8)
                 stride = _up(hidden, 8)
                 d_ih = _deinterleaved(d_w[..., :size])
                 d_bias = _deinterleaved(d_w[..., size : size + 1])[..., 0]
-                d_hh = _deinterleaved(
-                    torch.stack([d_w[d, :, begin + d * stride :][:, :hidden] for d in (0, 1)])
-                )
+                before = [d_w[d, :, begin + d * stride :][:, :hidden] for d in (0, 1)]
+                d_hh = _deinterleaved(torch.stack(before))
 
         return None, None, d_ih, d_hh, d_bias, None, None, None, *d_parts
 

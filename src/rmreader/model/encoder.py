@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmreader.core.recipe import Inputs, NetworkConfig
 from rmreader.data.batch import Batch, FrozenLayers, required
-from rmreader.kernels.embedding import embedding
 from rmreader.kernels.lstm import Kernel
 from rmreader.model.lstm import BiLSTM
 from rmreader.model.precision import product_type
@@ -53,7 +53,8 @@ class CharacterEncoder(nn.Module):
         if letters is not None:
             characters, owners = characters[letters[0], letters[1]], letters[0]
         final: Tensor
-        _, final = self.lstm(embedding(table, characters, product_type(table)), lengths, owners)
+        vectors = F.embedding(characters, table).to(product_type(table))
+        _, final = self.lstm(vectors, lengths, owners)
         return final
 
 
