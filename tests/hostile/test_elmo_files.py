@@ -128,7 +128,7 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_whole_one_is_read(tmp_path: Path) -> None:
     digest = hashlib.sha256((make(tmp_path) / "weights.hdf5").read_bytes()).hexdigest()
     (tmp_path / "weights.hdf5.sha256").write_text(f"{digest}  weights.hdf5\n")
-    layers, _ = load_elmo(tmp_path).encode([["a", "word"]])
+    layers = load_elmo(tmp_path).encode([["a", "word"]])
     assert layers.shape == (1, 2, 2, 4)
 
 

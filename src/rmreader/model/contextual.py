@@ -73,7 +73,7 @@ class FrozenElmo(nn.Module):
     @torch.no_grad()
     def encode(self, table: NDArray[np.int16], texts: Sequence[NDArray[Any]]) -> Tensor:
         """[tokens, layers, size]."""
-        every, _ = self.elmo.read(table, texts)
+        every = self.elmo.read(table, texts)
         return torch.cat([layers[: len(text)] for layers, text in zip(every, texts, strict=True)])
 
 

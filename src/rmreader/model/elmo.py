@@ -29,10 +29,6 @@ PAD = 260
 MARKERS = {"<S>": SENTENCE_BEGIN, "</S>": SENTENCE_END}
 CHUNK = 1 << 26  # most numbers in the input products of one stretch of steps (256 MB)
 
-# The state between sentences: for each layer, projection
-# [2, B, p] and cell [2, B, H]; direction 1 is backward.
-State = list[tuple[Tensor, Tensor]]
-
 
 @dataclass(frozen=True)
 class ElmoOptions:
@@ -69,6 +65,7 @@ class ElmoOptions:
                 "not the options of an ELMo model: fetch the published file",
                 limit=1 << 20,
             )
+
             cnn = tree["char_cnn"]
             lstm = tree["lstm"]
             options = ElmoOptions(
@@ -84,30 +81,37 @@ class ElmoOptions:
                 projection_clip=float(lstm["proj_clip"]),
                 skip=bool(lstm["use_skip_connections"]),
             )
-            sizes = [
-                options.characters,
-                options.max_characters - 2,
-                options.cell,
-                options.projection,
-                options.layers,
-            ]
-            sizes += [number for pair in options.filters for number in pair] or [0]
-            widths = [width for width, _ in options.filters]
-            few = options.layers <= 100 and 0 <= options.highways <= 100 and len(widths) <= 100
-            clipped = options.cell_clip > 0 and options.projection_clip > 0  # neither is NaN
-            if not (
-                few
-                and clipped
-                and min(sizes) >= 1
-                and max(sizes) <= 1 << 16
-                and max(widths) <= sizes[1] + 2
-            ):
-                raise ValueError("a size is out of range")
-
-            if options.activation not in ("relu", "tanh"):
-                raise ValueError(f"the activation is {quoted(options.activation)}")
+            options.check()
 
         return options
+
+    def check(self) -> None:
+        """Raise ValueError where a size is not one that an ELMo could have."""
+        sizes = [
+            self.characters,
+            self.max_characters - 2,
+            self.cell,
+            self.projection,
+            self.layers,
+        ]
+        widths = []
+        for width, count in self.filters:
+            widths.append(width)
+            sizes += [width, count]
+
+        is_in_range = (
+            len(widths) > 0
+            and min(sizes) >= 1
+            and max(sizes) <= 1 << 16
+            and max(widths) <= self.max_characters
+        )
+        is_small = self.layers <= 100 and 0 <= self.highways <= 100 and len(widths) <= 100
+        is_clipped = self.cell_clip > 0 and self.projection_clip > 0  # neither is NaN
+        if not (is_in_range and is_small and is_clipped):
+            raise ValueError("a size is out of range")
+
+        if self.activation not in ("relu", "tanh"):
+            raise ValueError(f"the activation is {quoted(self.activation)}")
 
 
 def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.int16]:
@@ -116,11 +120,11 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> NDArray[np.
     # 'surrogatepass': a lone surrogate is text too, and must not stop a reader
     ids = np.full((len(words), max_characters), PAD + 1, dtype=np.int16)
     for row, word in zip(ids, words, strict=True):
-        code = (
-            [MARKERS[word]]
-            if word in MARKERS
-            else list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
-        )
+        if word in MARKERS:
+            code = [MARKERS[word]]
+        else:
+            code = list(word.encode("utf-8", "surrogatepass"))[: max_characters - 2]
+
         row[: len(code) + 2] = np.array([WORD_BEGIN, *code, WORD_END]) + 1
 
     return ids
@@ -134,6 +138,7 @@ class CharacterCnn(nn.Module):
         super().__init__()
         self.activation = torch.relu if options.activation == "relu" else torch.tanh
         width = sum(count for _, count in options.filters)
+
         self.embedding = nn.Embedding(PAD + 2, options.characters)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(options.characters, count, w) for w, count in options.filters
@@ -148,14 +153,15 @@ class CharacterCnn(nn.Module):
         return torch.cat([self._encode(part) for part in torch.split(characters, 1024)])
 
     def _encode(self, characters: Tensor) -> Tensor:
+        """A few words [W, c] -> [W, p]."""
         letters = self.embedding(characters).transpose(1, 2)
-        x = torch.cat(
-            [
-                self.activation(convolution(letters).amax(dim=2))
-                for convolution in self.convolutions
-            ],
-            dim=1,
-        )
+        features = []
+        for convolution in self.convolutions:
+            strongest = convolution(letters).amax(dim=2)
+            features.append(self.activation(strongest))
+
+        x = torch.cat(features, dim=1)
+        # Highways: a gate decides how much of x is replaced.
         for transform, carry in zip(self.transforms, self.carries, strict=True):
             gate = torch.sigmoid(carry(x))
             x = gate * torch.relu(transform(x)) + (1 - gate) * x
@@ -178,50 +184,38 @@ class ProjectedBiLSTM(nn.Module):
         cell = options.cell
         self.cell_clip = options.cell_clip
         self.projection_clip = options.projection_clip
+
         self.input = nn.Parameter(torch.empty(2, p, 4 * cell))
         self.recurrent = nn.Parameter(torch.empty(2, p, 4 * cell))
         self.bias = nn.Parameter(torch.empty(2, 1, 4 * cell))
         self.project = nn.Parameter(torch.empty(2, cell, p))
 
-    def forward(
-        self,
-        x: Tensor,
-        lengths: Tensor,
-        state: tuple[Tensor, Tensor] | None,
-        keep_state: bool,
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """x [2, T, B, p] -> the same shape, and the state
-        after each sequence's true last step if asked for."""
+    def forward(self, x: Tensor) -> Tensor:
+        """x [2, T, B, p] -> the same shape."""
         _, steps, size, p = x.shape
         cell = self.project.shape[1]
-        h, c = state if state is not None else (x.new_zeros(2, size, p), x.new_zeros(2, size, cell))
+        h = x.new_zeros(2, size, p)
+        c = x.new_zeros(2, size, cell)
         outputs = []
+
+        # What the inputs give to the gates is one product for many steps.
         stretch = max(1, CHUNK // (2 * size * 4 * cell))
         for begin in range(0, steps, stretch):
             part = x[:, begin : begin + stretch]
-            fed = torch.baddbmm(self.bias, part.reshape(2, -1, p), self.input).view(
-                2,
-                part.shape[1],
-                size,
-                4 * cell,
-            )
+            fed = torch.baddbmm(self.bias, part.reshape(2, -1, p), self.input)
+            fed = fed.view(2, part.shape[1], size, 4 * cell)
+
             for t in range(part.shape[1]):
                 gates = torch.baddbmm(fed[:, t], h, self.recurrent)
                 i, f, o = torch.sigmoid(gates[..., : 3 * cell]).chunk(3, dim=-1)
-                new_c = (f * c).addcmul_(i, torch.tanh(gates[..., 3 * cell :]))
-                new_c.clamp_(-self.cell_clip, self.cell_clip)
-                new_h = torch.bmm(o * torch.tanh(new_c), self.project)
-                new_h.clamp_(-self.projection_clip, self.projection_clip)
-                outputs.append(new_h)
-                if keep_state:
-                    going = (begin + t < lengths).view(1, size, 1)
-                    new_h = torch.where(going, new_h, h)
-                    new_c = torch.where(going, new_c, c)
+                g = torch.tanh(gates[..., 3 * cell :])
+                c = (f * c).addcmul_(i, g)
+                c.clamp_(-self.cell_clip, self.cell_clip)
+                h = torch.bmm(o * torch.tanh(c), self.project)
+                h.clamp_(-self.projection_clip, self.projection_clip)
+                outputs.append(h)
 
-                h = new_h
-                c = new_c
-
-        return torch.stack(outputs, dim=1), (h, c)
+        return torch.stack(outputs, dim=1)
 
 
 class Elmo(nn.Module):
@@ -232,98 +226,76 @@ class Elmo(nn.Module):
         self.options = options
         self.layers = options.layers + 1
         self.size = 2 * options.projection
+
         self.encoder = CharacterCnn(options)
         self.lstms = nn.ModuleList(ProjectedBiLSTM(options) for _ in range(options.layers))
         self.requires_grad_(False)
 
     @torch.no_grad()
-    def forward(
-        self,
-        characters: Tensor,
-        words: Tensor,
-        lengths: Tensor,
-        state: State | None = None,
-        keep_state: bool = False,
-    ) -> tuple[Tensor, State]:
+    def forward(self, characters: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
         """characters [W, c] of distinct words, words [B, T]
         rows of them, lengths [B] -> [B, T, layers, size].
 
-        Every text is read between its two sentence markers. Stateless unless a state is passed
-        (and kept): then the LSTMs, both directions, start where they were after the text before.
+        Every text is read by itself, between its two sentence markers.
         """
         size, steps = words.shape
+
+        # The words' vectors, then the two markers'.
         markers = torch.from_numpy(character_ids(list(MARKERS), characters.shape[1])).to(characters)
         tokens = self.encoder(torch.cat([characters, markers]))
         begin = len(characters)
         end = len(characters) + 1
-        marked = torch.cat(
-            [words.new_full((size, 1), begin), words, words.new_zeros(size, 1)], dim=1
-        )
-        marked.scatter_(1, lengths.view(-1, 1) + 1, end)
-        # reversed within the true length: position t of direction 1 is t from the end
+        first = words.new_full((size, 1), begin)
+        room = words.new_zeros(size, 1)
+        marked = torch.cat([first, words, room], dim=1)
+        lengths = lengths.view(-1, 1)
+        marked.scatter_(1, lengths + 1, end)
+
+        # Reversed within the true length: position t of direction 1 is t from the end.
         places = torch.arange(steps + 2, device=words.device).expand(size, -1)
-        mirror = torch.where(
-            places < lengths.view(-1, 1) + 2,
-            lengths.view(-1, 1) + 1 - places,
-            places,
-        )
-        x = tokens[torch.stack([marked, marked.gather(1, mirror)]).transpose(1, 2)]
+        mirror = torch.where(places < lengths + 2, lengths + 1 - places, places)
+        both = torch.stack([marked, marked.gather(1, mirror)])
+        x = tokens[both.transpose(1, 2)]
+
         ahead = tokens[marked]
         layers = [torch.cat([ahead, ahead], dim=-1)]
-        states = []
         for k, lstm in enumerate(self.lstms):
-            y, after = lstm(x, lengths + 2, state[k] if state is not None else None, keep_state)
+            y = lstm(x)
             x = y + x if self.options.skip and k > 0 else y
+
+            # Direction 1 is put back into the order of the words.
             forward, backward = x.transpose(1, 2)
             backward = backward.gather(1, mirror.unsqueeze(-1).expand_as(backward))
             layers.append(torch.cat([forward, backward], dim=-1))
-            states.append(after)
 
-        real = (places[:, 2:] - 2 < lengths.view(-1, 1)).view(size, steps, 1, 1)
-        return torch.where(real, torch.stack(layers, dim=2)[:, 1:-1], 0.0), states
+        # Without the markers, and zeros where a text is padded.
+        vectors = torch.stack(layers, dim=2)[:, 1:-1]
+        is_word = (places[:, 2:] - 2 < lengths).view(size, steps, 1, 1)
+        return torch.where(is_word, vectors, 0.0)
 
-    def encode(
-        self,
-        texts: Sequence[Sequence[str]],
-        state: State | None = None,
-        keep_state: bool = False,
-    ) -> tuple[Tensor, State]:
-        """Texts given as words, at least one each ->
-        [B, T, layers, size] (zeros where padded) and the state."""
-        rows = {
-            word: row
-            for row, word in enumerate(dict.fromkeys(word for text in texts for word in text))
-        }
-        table = character_ids(list(rows), self.options.max_characters)
+    def encode(self, texts: Sequence[Sequence[str]]) -> Tensor:
+        """Texts given as words, at least one each -> [B, T, layers, size] (zeros where padded)."""
+        distinct = list(dict.fromkeys(word for text in texts for word in text))
+        rows = {word: row for row, word in enumerate(distinct)}
+        table = character_ids(distinct, self.options.max_characters)
+        in_rows = [np.array([rows[word] for word in text]) for text in texts]
+        return self.read(table, in_rows)
 
-        return self.read(
-            table,
-            [np.array([rows[word] for word in text]) for text in texts],
-            state,
-            keep_state,
-        )
-
-    def read(
-        self,
-        table: NDArray[np.int16],
-        texts: Sequence[NDArray[Any]],
-        state: State | None = None,
-        keep_state: bool = False,
-    ) -> tuple[Tensor, State]:
+    def read(self, table: NDArray[np.int16], texts: Sequence[NDArray[Any]]) -> Tensor:
         """The same for texts as rows of a table of their words' characters."""
         lengths = np.array([len(text) for text in texts])
+
+        # Each distinct word is encoded once.
         rows, flat = np.unique(np.concatenate(texts), return_inverse=True)
+
         words = np.zeros((len(texts), lengths.max()), np.int64)
         words[np.arange(words.shape[1]) < lengths[:, None]] = flat
-        device = self.encoder.embedding.weight.device
-        arrays = (table[rows].astype(np.int64), words, lengths)
-        layers, after = self(
-            *(torch.from_numpy(array).to(device) for array in arrays),
-            state,
-            keep_state,
-        )
 
-        return layers, after
+        device = self.encoder.embedding.weight.device
+        characters = table[rows].astype(np.int64)
+        arrays = [torch.from_numpy(array).to(device) for array in (characters, words, lengths)]
+        layers: Tensor = self(*arrays)
+        return layers
 
 
 def load_elmo(folder: Path | str) -> Elmo:
@@ -357,10 +329,13 @@ def read_elmo(options_path: Path, weights_path: Path) -> Elmo:
 
     options = ElmoOptions.read(options_path)
     _check_digest(weights_path)
+
+    # Without memory of its own: the arrays of the file become its weights.
     with torch.device("meta"):
         elmo = Elmo(options)
 
-    damaged = OSError, ValueError, TypeError, KeyError, RuntimeError  # h5py raises each
+    # h5py raises each of these.
+    damaged = OSError, ValueError, TypeError, KeyError, RuntimeError
     sentence = f"{weights_path}: cannot be read as HDF5 ({{why}}); fetch the file again."
     with user_error_on(sentence, *damaged), h5py.File(weights_path, "r") as file:
         state = _convert(file, options, weights_path)
@@ -373,9 +348,11 @@ def _check_digest(weights: Path) -> None:
     """Hold the weights against the digest beside them,
     ``NAME.sha256``, which the download leaves or a person puts."""
     beside = weights.with_name(f"{weights.name}.sha256")
-    if beside.is_file() and read_bytes(beside, 1 << 12).lower().split()[:1] != [
-        file_sha256(weights).encode()
-    ]:
+    if not beside.is_file():
+        return
+
+    expected = read_bytes(beside, 1 << 12).lower().split()[:1]
+    if expected != [file_sha256(weights).encode()]:
         raise UserError(
             f"{weights}: its SHA-256 is not the one in {beside.name}; fetch the file again."
         )
@@ -386,17 +363,14 @@ def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
     to another file, nor unfolded from next to nothing."""
     import h5py
 
-    steps = name.split("/")
-    links = (
-        [file.get("/".join(steps[: k + 1]), getlink=True) for k in range(len(steps))]
-        if name in file
-        else []
-    )
-    if not links:
+    if name not in file:
         raise UserError(
             f"{path}: {name} is missing; these are not the weights of this options.json."
         )
 
+    # A link on the way could lead to another file.
+    steps = name.split("/")
+    links = [file.get("/".join(steps[: k + 1]), getlink=True) for k in range(len(steps))]
     array = file[name] if all(isinstance(link, h5py.HardLink) for link in links) else None
     if (
         not isinstance(array, h5py.Dataset)
@@ -408,6 +382,7 @@ def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
             f"{path}: {name} is not an array of numbers in this file; fetch the published file."
         )
 
+    # Compressed arrays may be small in the file and huge in memory.
     if array.nbytes > 200 * array.id.get_storage_size():
         raise UserError(
             f"{path}: {name} claims more numbers than the file holds; fetch the published file."
@@ -416,65 +391,86 @@ def _array(file: Any, name: str, path: Path) -> NDArray[np.float32]:
     return np.asarray(array, dtype=np.float32)
 
 
+@dataclass(frozen=True)
+class _Arrays:
+    """The arrays of an HDF5 file, checked."""
+
+    file: Any
+    path: Path
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        """One array, of this shape and finite."""
+        array = _array(self.file, name, self.path)
+        if array.shape != shape:
+            raise UserError(
+                f"{self.path}: {name} has shape {array.shape}, options.json asks for {shape}."
+            )
+
+        if not np.isfinite(array).all():
+            raise UserError(
+                f"{self.path}: {name} has numbers that are infinite or none; "
+                "fetch the published file."
+            )
+
+        return torch.from_numpy(array)
+
+
 def _convert(file: Any, options: ElmoOptions, path: Path) -> dict[str, Tensor]:
     """The published arrays under the names of our modules."""
-
-    def array(name: str, *shape: int) -> Tensor:
-        found = _array(file, name, path)
-        if found.shape != shape:
-            raise UserError(
-                f"{path}: {name} has shape {found.shape}, options.json asks for {shape}."
-            )
-
-        if not np.isfinite(found).all():
-            raise UserError(
-                f"{path}: {name} has numbers that are infinite or none; fetch the published file."
-            )
-
-        return torch.from_numpy(found)
-
+    array = _Arrays(file, path)
     state: dict[str, Tensor] = {}
-    # published with the 261 characters alone, or with the row of zeros for padding in front of them
+
+    # Published with the 261 characters alone, or with the row of zeros for padding before them.
     padded = _array(file, "char_embed", path).shape[:1] == (PAD + 2,)
     embedding = array("char_embed", PAD + 2 if padded else PAD + 1, options.characters)
     state["encoder.embedding.weight"] = embedding if padded else F.pad(embedding, (0, 0, 1, 0))
+
     for k, (w, count) in enumerate(options.filters):
         kernel = array(f"CNN/W_cnn_{k}", 1, w, options.characters, count)
         state[f"encoder.convolutions.{k}.weight"] = kernel[0].permute(2, 1, 0).contiguous()
         state[f"encoder.convolutions.{k}.bias"] = array(f"CNN/b_cnn_{k}", count)
 
+    # TensorFlow's matrices are the transposes of torch's.
     width = sum(count for _, count in options.filters)
     for k in range(options.highways):
         for ours, theirs in (("transforms", "transform"), ("carries", "carry")):
-            state[f"encoder.{ours}.{k}.weight"] = array(
-                f"CNN_high_{k}/W_{theirs}",
-                width,
-                width,
-            ).T.contiguous()
+            weight = array(f"CNN_high_{k}/W_{theirs}", width, width)
+            state[f"encoder.{ours}.{k}.weight"] = weight.T.contiguous()
             state[f"encoder.{ours}.{k}.bias"] = array(f"CNN_high_{k}/b_{theirs}", width)
 
-    p = options.projection
-    cell = options.cell
-    state["encoder.projection.weight"] = array("CNN_proj/W_proj", width, p).T.contiguous()
-    state["encoder.projection.bias"] = array("CNN_proj/b_proj", p)
+    weight = array("CNN_proj/W_proj", width, options.projection)
+    state["encoder.projection.weight"] = weight.T.contiguous()
+    state["encoder.projection.bias"] = array("CNN_proj/b_proj", options.projection)
+
     for k in range(options.layers):
-        cells = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{k}/LSTMCell" for direction in (0, 1)]
-        weight = torch.stack([_gates(array(f"{name}/W_0", 2 * p, 4 * cell)) for name in cells])
-        bias = torch.stack([_gates(array(f"{name}/B", 4 * cell)) for name in cells])
-        bias[:, cell : 2 * cell] += 1  # TensorFlow adds the forget bias when it runs
-        state[f"lstms.{k}.input"], state[f"lstms.{k}.recurrent"] = (
-            weight[:, :p].clone(),
-            weight[:, p:].clone(),
-        )
-        state[f"lstms.{k}.bias"] = bias.unsqueeze(1)
-        state[f"lstms.{k}.project"] = torch.stack(
-            [array(f"{name}/W_P_0", cell, p) for name in cells]
-        )
+        for name, tensor in _convert_lstm(array, options, k).items():
+            state[f"lstms.{k}.{name}"] = tensor
 
     return state
 
 
+def _convert_lstm(array: _Arrays, options: ElmoOptions, k: int) -> dict[str, Tensor]:
+    """The weights of layer k, both directions together."""
+    p = options.projection
+    cell = options.cell
+    names = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{k}/LSTMCell" for direction in (0, 1)]
+    weight = torch.stack([_gates(array(f"{name}/W_0", 2 * p, 4 * cell)) for name in names])
+    bias = torch.stack([_gates(array(f"{name}/B", 4 * cell)) for name in names])
+
+    # TensorFlow adds the forget bias when it runs.
+    bias[:, cell : 2 * cell] += 1
+    return {
+        "input": weight[:, :p].clone(),
+        "recurrent": weight[:, p:].clone(),
+        "bias": bias.unsqueeze(1),
+        "project": torch.stack([array(f"{name}/W_P_0", cell, p) for name in names]),
+    }
+
+
 def _gates(weight: Tensor) -> Tensor:
-    """TensorFlow's gate order i, g, f, o as ours: i, f, o, g."""
+    """TensorFlow's gate order i, g, f, o as ours: i, f, o, g.
+
+    Ours has the three that a sigmoid is taken of side by side.
+    """
     i, g, f, o = weight.chunk(4, dim=-1)
     return torch.cat([i, f, o, g], dim=-1)

@@ -104,6 +104,7 @@ class Pointer(nn.Module):
         they come from: of start and end [B, m] and of no answer [B]."""
         R = self.drop(R)
         V = self.drop(V)
+
         s = summary(V, self.w, question)
         start = self.start(R, s)
         log_p1 = masked_log_softmax(start, context, dim=1)  # Eq. 15
