@@ -21,7 +21,7 @@ from rmreader.data.squad import read_squad
 from rmreader.model.network import Network
 from rmreader.scoring.squad import score_adversarial
 from rmreader.text.lexicon import Lexicon
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.evaluate import evaluate, predict
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network
@@ -38,7 +38,7 @@ class Measured:
         self.network: Network
         self.lexicon: Lexicon
         self.network, self.lexicon, recipe = load_network(reader, device)
-        self.inputs = TextInputs(recipe.inputs, device, reader=reader)
+        self.inputs = ContextualInputs(recipe.inputs, device, reader=reader)
         self.device = device
 
     def feed(self, encoded: Encoded) -> Feed:
@@ -48,7 +48,7 @@ class Measured:
             self.lexicon,
             self.device,
             max_context=WHOLE,
-            text_inputs=self.inputs,
+            contextual=self.inputs,
             keep=False,
         )
 

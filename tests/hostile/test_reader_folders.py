@@ -30,7 +30,7 @@ from rmreader.reading.reader import Reader
 from rmreader.text.contextual import ContextualShape
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.tokens import tokenize
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.reader_folder import make_network, write_reader
 
 FLIPS = int(os.environ.get("RMREADER_HOSTILE", "100"))  # random bits flipped in each kind of folder
@@ -42,10 +42,10 @@ PASSAGE = "The Denver Broncos defeated the Carolina Panthers 24–10 in Santa Cl
 def make(folder: Path, inputs: Inputs, **settings: Any) -> Path:
     network = NetworkConfig(**({"hidden": 8, "blocks": 2, "lstm": "plain"} | settings))
     recipe, lexicon = Recipe(inputs=inputs, network=network), Lexicon.build(tokenize(PASSAGE).words, inputs)
-    text_inputs = TextInputs(inputs, torch.device("cpu"))
+    contextual = ContextualInputs(inputs, torch.device("cpu"))
     torch.manual_seed(3)
-    made = make_network(recipe, lexicon, text_inputs.shape, text_inputs.tuned)
-    write_reader(folder, made.state_dict(), lexicon, recipe, {}, {"made": "by a test"}, text_inputs)
+    made = make_network(recipe, lexicon, contextual.shape, contextual.tuned)
+    write_reader(folder, made.state_dict(), lexicon, recipe, {}, {"made": "by a test"}, contextual)
     return folder
 
 

@@ -34,7 +34,7 @@ def write(tiny: Any, out: Path, *overrides: str, seed: int = 1, **changes: Any) 
     weights = {name: torch.randn(weight.shape) / 4 for name, weight in setup.network.state_dict().items()}
     made = {"weights": weights, "lexicon": setup.lexicon, "recipe": setup.recipe} | changes
     scores = {"dev": {"exact_match": 50.0, "f1": 60.0 + seed, "total": 20}}
-    write_reader(out, **made, scores=scores, provenance={"seed": seed}, text_inputs=setup.text_inputs)
+    write_reader(out, **made, scores=scores, provenance={"seed": seed}, contextual=setup.contextual)
     shutil.rmtree(out.with_name(f"{out.name}-run"), ignore_errors=True)
     return out
 

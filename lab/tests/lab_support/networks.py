@@ -10,7 +10,7 @@ from lab.studies.readers import reader_folder
 from rmreader.core.recipe import Recipe
 from rmreader.data.encoded import Encoded
 from rmreader.model.network import Network
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network
 
@@ -21,5 +21,5 @@ def open_network(
     """The network, the data as it reads them, and its recipe."""
     folder = reader_folder(name)
     network, lexicon, recipe = load_network(folder, device)
-    text_inputs = TextInputs(recipe.inputs, device, reader=folder)
-    return network.eval(), Feed(encoded, lexicon, device, text_inputs=text_inputs), recipe
+    contextual = ContextualInputs(recipe.inputs, device, reader=folder)
+    return network.eval(), Feed(encoded, lexicon, device, contextual=contextual), recipe

@@ -38,7 +38,7 @@ from rmreader.training.frozen_vectors import FrozenVectors, open_vectors
 _SHAPES = PiecePadding(pieces=32, least=1.2, windows=8)
 
 
-class TextInputs:
+class ContextualInputs:
     """The tagger and the encoder that a recipe names, on a device; they serve any number of data
     sets."""
 
@@ -148,7 +148,7 @@ class TextInputs:
 class Attachment:
     """The text inputs of one data set."""
 
-    inputs: TextInputs
+    inputs: ContextualInputs
     encoded: Encoded
     tagged: Tagged | None
     vectors: FrozenVectors | None

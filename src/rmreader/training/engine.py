@@ -10,12 +10,13 @@ from itertools import islice
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rmreader.data.encode import encode_pairs
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import Folder
 from rmreader.reading.engine.engines import EncoderInput, Logits, Rounds
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.evaluate import in_order
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network, pick_device
@@ -30,7 +31,7 @@ class TorchEngine:
     def __init__(self, folder: Folder, device: str | None = None) -> None:
         self.device = pick_device(device)
         self.network, self.lexicon, recipe = load_network(folder, self.device)
-        self.text_inputs = TextInputs(recipe.inputs, self.device, reader=folder.path)
+        self.contextual = ContextualInputs(recipe.inputs, self.device, reader=folder.path)
 
     def read(self, pair: EncoderInput) -> Logits:
         """Read one question."""
@@ -38,20 +39,23 @@ class TorchEngine:
 
     def read_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Logits]:
         """Read many, sorted by length a few batches at a time."""
-        pairs = iter(pairs)
-        while ahead := list(islice(pairs, _AHEAD * batch_size)):
-            read: dict[int, Logits] = {}
+        for ahead in _stretches(pairs, batch_size):
+            logits: dict[int, Logits] = {}
             for index, pointers in self._forward(ahead, batch_size):
-                start = pointers.start.float().cpu().numpy()
-                end = pointers.end.float().cpu().numpy()
-                none = None if pointers.none is None else pointers.none.float().cpu().numpy()
+                start = _numpy(pointers.start)
+                end = _numpy(pointers.end)
+                none = None
+                if pointers.none is not None:
+                    none = _numpy(pointers.none)
+
                 for row, k in enumerate(index.tolist()):
                     m = len(ahead[k].context_words)
-                    own = None if none is None else none[row : row + 1]
-                    read[k] = Logits(start[row, :m], end[row, :m], own)
+                    own_none = None if none is None else none[row : row + 1]
+                    logits[k] = Logits(start[row, :m], end[row, :m], own_none)
 
+            # In the order in which they were asked for.
             for k in range(len(ahead)):
-                yield read.pop(k)
+                yield logits.pop(k)
 
     def attend(self, pair: EncoderInput) -> Rounds:
         """The attentions of one question."""
@@ -60,12 +64,13 @@ class TorchEngine:
     def attend_many(self, pairs: Iterable[EncoderInput], batch_size: int) -> Iterator[Rounds]:
         """The attentions of questions that come sorted by their passages' lengths, each without its
         padding."""
-        pairs = iter(pairs)
-        while ahead := list(islice(pairs, _AHEAD * batch_size)):
+        for ahead in _stretches(pairs, batch_size):
             for index, pointers in self._forward(ahead, batch_size, keep_attention=True):
                 rounds = []
-                for one in pointers.rounds:
-                    rounds.append((one.E.float().cpu().numpy(), one.B.float().cpu().numpy()))
+                for attention in pointers.rounds:
+                    E = _numpy(attention.E)
+                    B = _numpy(attention.B)
+                    rounds.append((E, B))
 
                 for row, k in enumerate(index.tolist()):
                     n = len(ahead[k].question_words)
@@ -80,9 +85,29 @@ class TorchEngine:
     ) -> Iterator[tuple[NDArray[np.intp], Pointers]]:
         """By batch: which questions, and where their answers are."""
         encoded = encode_pairs([(pair.question, pair.context) for pair in pairs])
-        feed = Feed(encoded, self.lexicon, self.device, text_inputs=self.text_inputs, keep=False)
+        feed = Feed(
+            encoded,
+            self.lexicon,
+            self.device,
+            contextual=self.contextual,
+            keep=False,
+        )
         for index, batch in feed.batches(in_order(encoded, batch_size)):
             with torch.inference_mode():
                 pointers = self.network(feed.fill(batch), keep_attention=keep_attention)
 
             yield index, pointers
+
+
+def _stretches(
+    pairs: Iterable[EncoderInput],
+    batch_size: int,
+) -> Iterator[list[EncoderInput]]:
+    """Some batches at a time: what is sorted by length together."""
+    remaining = iter(pairs)
+    while ahead := list(islice(remaining, _AHEAD * batch_size)):
+        yield ahead
+
+
+def _numpy(tensor: Tensor) -> Floats:
+    return np.asarray(tensor.float().cpu().numpy())

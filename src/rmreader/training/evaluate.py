@@ -41,16 +41,19 @@ def evaluate(network: Network, feed: Feed, max_length: int, batch_size: int = 64
     texts, log_odds = predict(network, feed, max_length, batch_size)
     references = [feed.encoded.references(i) for i in range(len(texts))]
     pairs = list(zip(texts, references, strict=True))
+
     exact = np.array([exact_match(text, known) for text, known in pairs])
     overlap = np.array([f1(text, known) for text, known in pairs])
     has_answer = np.array([len(known) > 0 for known in references], bool)
+
     no_answer = None
     if network.pointer.no_answer is not None and not has_answer.all():
         is_answered = np.array([bool(text) for text in texts])
-        # a question that nothing was said to counts as unanswered whatever the threshold
+        # A question that nothing was said to counts as unanswered whatever the threshold.
         chances = np.where(is_answered, 1 / (1 + np.exp(-log_odds)), 2.0)
         no_answer = score_no_answer(exact, overlap, chances, has_answer)
 
+    # Where no question has an answer, silence is what is scored.
     counted = has_answer if has_answer.any() else ~has_answer
     return Scores(
         exact_match=100 * float(exact[counted].mean()),
@@ -73,6 +76,8 @@ def in_order(encoded: Encoded, batch_size: int) -> list[NDArray[np.intp]]:
     is_readable = (encoded.question_lengths > 0) & (encoded.context_lengths > 0)
     readable = np.flatnonzero(is_readable)
     order = readable[np.argsort(encoded.context_lengths[readable], kind="stable")]
+
+    # A batch is as wide as its last passage; so many of its first questions fit.
     batches = []
     begin = 0
     while begin < len(order):
@@ -98,11 +103,13 @@ def predict(
     batches = in_order(encoded, batch_size)
     was_training = network.training
     network.eval()
+
     spans = []
     odds = []
     for _, batch in feed.batches(batches):
         pointers = network(feed.fill(batch))
         lengths = batch.context_lengths
+
         start, end, _ = top_spans(pointers.log_p1, pointers.log_p2, lengths, max_length, 1)
         spans.append(torch.cat([start, end], 1))
         if pointers.no_answer is None:
@@ -111,12 +118,15 @@ def predict(
             odds.append(pointers.no_answer.float().cpu())
 
     network.train(was_training)
+
+    # Back in the order of the data.
     texts = [""] * len(encoded)
     log_odds = np.zeros(len(encoded))
     if spans:
         order = np.concatenate(batches)
         log_odds[order] = torch.cat(odds).double().numpy()
-        for i, (start, end) in zip(order.tolist(), torch.cat(spans).tolist(), strict=True):
+        all_spans = torch.cat(spans).tolist()
+        for i, (start, end) in zip(order.tolist(), all_spans, strict=True):
             starts, ends = encoded.spans(i)
             texts[i] = encoded.passage(i)[starts[start] : ends[end]]
 

@@ -17,7 +17,7 @@ from rmreader.data.batches import Padding, assemble_rows, list_letters, look_up
 from rmreader.data.encoded import Encoded
 from rmreader.text.lexicon import Lexicon
 from rmreader.text.words import Words
-from rmreader.training.contextual import Attachment, TextInputs
+from rmreader.training.contextual import Attachment, ContextualInputs
 
 Attach = Callable[
     [Batch[Any], NDArray[Any]], Batch[Any]
@@ -36,7 +36,7 @@ class Feed:
         device: torch.device,
         pad: Padding | None = None,
         max_context: int | None = None,
-        text_inputs: TextInputs | None = None,
+        contextual: ContextualInputs | None = None,
         keep: bool = True,
         teacher: Attach | None = None,
     ) -> None:
@@ -47,8 +47,8 @@ class Feed:
         self.max_context = max_context
         self.teacher = teacher
         self._more: Attachment | None = None
-        if text_inputs is not None:
-            self._more = text_inputs.of(encoded, keep, repeat_shapes=pad is not None)
+        if contextual is not None:
+            self._more = contextual.of(encoded, keep, repeat_shapes=pad is not None)
 
         table = lexicon.look_up(encoded.vocabulary)
         self._table: Words[Tensor] = table.map(self._to_device)

@@ -18,7 +18,7 @@ from rmreader.readers.folder import MANIFEST, open_folder
 from rmreader.readers.write import update
 from rmreader.reading.calibrate import ENOUGH, calibrate, rows_in
 from rmreader.reading.compare import compare_with_torch
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.evaluate import predict
 from rmreader.training.feed import Feed
 from rmreader.training.prepare import Setup
@@ -111,8 +111,8 @@ def answer_file(
     place = pick_device(device)
     network, lexicon, recipe = load_network(reader, place)
     encoded = encode_file(questions, cache_dir)
-    text_inputs = TextInputs(recipe.inputs, place, cache_dir, reader)
-    feed = Feed(encoded, lexicon, place, text_inputs=text_inputs)
+    contextual = ContextualInputs(recipe.inputs, place, cache_dir, reader)
+    feed = Feed(encoded, lexicon, place, contextual=contextual)
     texts, _ = predict(network, feed, recipe.decoding.max_length)
     answers = dict(zip(encoded.ids, texts, strict=True))
     write_whole(out, json.dumps(answers).encode())

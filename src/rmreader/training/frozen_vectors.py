@@ -83,11 +83,13 @@ def open_vectors(
 
 
 def _in_memory(encoded: Encoded, encoder: FrozenEncoder, part: str, device: torch.device) -> Tensor:
+    """The vectors of all passages, or of all questions, without a file."""
     bounds = encoded.arrays[f"{part}_bounds"]
     shape = (1 + int(bounds[-1]), encoder.layers, encoder.size)
     table = torch.zeros(shape, dtype=torch.float16, device=device)
     for chunk, vectors in _compute(encoded, encoder, part, _chunks(bounds)):
         table[_rows(bounds, chunk)] = vectors.to(device)
+
     return table
 
 

@@ -27,7 +27,7 @@ from rmreader.readers.weights import part
 from rmreader.text.contextual import ENCODER
 from rmreader.text.lexicon import Lexicon
 from rmreader.training import reader_folder, run_folder
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.feed import Attach, Feed
 from rmreader.training.rewards import Rewards, build_rewards
 from rmreader.training.teacher import attach, teach
@@ -94,7 +94,7 @@ class Setup:
     """With a shared normalisation, the number of each question's group."""
     train_name: str
     train_sha256: str
-    text_inputs: TextInputs
+    contextual: ContextualInputs
     temperature: float
     """Of the confidences, until they are fitted: that of ``training.init``, else 1."""
     read_every: int
@@ -115,11 +115,11 @@ def prepare(
     if recipe.training.precision == "bf16":
         check_share(recipe.training.batch_size, 2 * recipe.network.hidden, device)
     encoder = _own_encoder(recipe.training.init, out)
-    text_inputs = TextInputs(recipe.inputs, device, cache_dir, encoder=encoder)
+    contextual = ContextualInputs(recipe.inputs, device, cache_dir, encoder=encoder)
     data = read_data(recipe, train_path, dev_path, cache_dir)
     claim = Claim(out, run_folder.claim(out, recipe, data.sha256, resume))
     start = start_from(recipe, claim, data)
-    return build(recipe, device, text_inputs, data, claim, start, cache_dir)
+    return build(recipe, device, contextual, data, claim, start, cache_dir)
 
 
 def read_data(
@@ -175,7 +175,7 @@ def start_from(recipe: Recipe, claim: Claim, data: TrainingData) -> Start:
 def build(
     recipe: Recipe,
     device: torch.device,
-    text_inputs: TextInputs,
+    contextual: ContextualInputs,
     data: TrainingData,
     claim: Claim,
     start: Start,
@@ -185,14 +185,14 @@ def build(
     training = recipe.training
     lexicon = start.lexicon
     torch.manual_seed(training.seed)
-    network = reader_folder.make_network(recipe, lexicon, text_inputs.shape, text_inputs.tuned)
+    network = reader_folder.make_network(recipe, lexicon, contextual.shape, contextual.tuned)
     # before the first step: a reader whose weights cannot be checked would be lost at the end
-    reader_folder.check_weights(network, recipe, lexicon, text_inputs.shape)
+    reader_folder.check_weights(network, recipe, lexicon, contextual.shape)
     if start.weights is not None:
         weights = _fitting(start.weights, network)
         reader_folder.load_weights(network, weights, f"training.init={training.init}")
     if claim.recorded is None:
-        run_folder.record(claim.out, recipe, lexicon, text_inputs, data.sha256, start.temperature)
+        run_folder.record(claim.out, recipe, lexicon, contextual, data.sha256, start.temperature)
     is_captured = device.type == "cuda" and training.graphs
     pad = Padding(**_SHAPES, characters=lexicon.max_characters) if is_captured else None
     teacher = _teacher(recipe, data.learned, device, cache_dir)
@@ -204,7 +204,7 @@ def build(
         """Questions to score."""
         if not encoded:
             return None
-        return Feed(encoded, lexicon, device, text_inputs=text_inputs)
+        return Feed(encoded, lexicon, device, contextual=contextual)
 
     return Setup(
         recipe=recipe,
@@ -213,7 +213,7 @@ def build(
         lexicon=lexicon,
         network=network.to(device),
         train=Feed(
-            data.learned, lexicon, device, pad, training.max_context, text_inputs, teacher=teacher
+            data.learned, lexicon, device, pad, training.max_context, contextual, teacher=teacher
         ),
         selection=feed(data.held),
         dev=feed(data.dev),
@@ -221,7 +221,7 @@ def build(
         groups=data.groups,
         train_name=data.name,
         train_sha256=data.sha256,
-        text_inputs=text_inputs,
+        contextual=contextual,
         temperature=start.temperature,
         read_every=50 if device.type == "cuda" else 1,
     )

@@ -16,7 +16,7 @@ from rmreader.readers.weights import network_shapes
 from rmreader.readers.write import write_reader as write_reader_folder
 from rmreader.text.contextual import ENCODER, ContextualShape
 from rmreader.text.lexicon import Lexicon
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 
 
 def pick_device(name: str | None) -> torch.device:
@@ -55,7 +55,7 @@ def write_reader(
     recipe: Recipe,
     scores: Mapping[str, Mapping[str, Any]],
     provenance: Mapping[str, Any],
-    text_inputs: TextInputs | None = None,
+    contextual: ContextualInputs | None = None,
     temperature: float = 1.0,
 ) -> None:
     """Write a reader folder in one step; ``scores`` are by name of the data set they were measured
@@ -64,8 +64,8 @@ def write_reader(
     def fill(folder: Path) -> None:
         save_recipe(recipe, folder / RECIPE)
         lexicon.save(folder)
-        if text_inputs is not None:
-            text_inputs.save(folder)
+        if contextual is not None:
+            contextual.save(folder)
 
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in weights.items()}
     about = {"temperature": temperature, "scores": scores, "provenance": provenance}

@@ -25,7 +25,7 @@ from rmreader.core.files.manifest import damage, read_manifest, settle, write_fo
 from rmreader.core.recipe import Recipe, load_recipe, save_recipe, to_tree
 from rmreader.readers.folder import MANIFEST, RECIPE, SHIPPED
 from rmreader.text.lexicon import Lexicon
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 
 CHECKPOINT = "checkpoint.json"
 _RUN = "run.json"
@@ -95,7 +95,7 @@ def record(
     out: Path,
     recipe: Recipe,
     lexicon: Lexicon,
-    text_inputs: TextInputs,
+    contextual: ContextualInputs,
     train_sha256: str,
     temperature: float,
 ) -> None:
@@ -104,7 +104,7 @@ def record(
     def fill(folder: Path) -> dict[str, Any]:
         save_recipe(recipe, folder / RECIPE)
         lexicon.save(folder)
-        text_inputs.save(folder)
+        contextual.save(folder)
         init = fingerprint(recipe.training.init)
         return {"format": 1, "train_sha256": train_sha256, "init": init, "temperature": temperature}
 

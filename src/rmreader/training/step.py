@@ -5,7 +5,7 @@ be captured once and replayed, and so that its place in the run is all there is 
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from rmreader.training.objectives import Span
 from rmreader.training.rewards import Rewards
 from rmreader.training.schedule import average_weight, rate_at
 
+# What every step measures, and what one with reinforcement learning measures beside it.
 BASIC = ("bad", "loss", "ml", "gradient", "entropy_start", "entropy_end")
 REINFORCED = ("rl", "reward_sample", "reward_greedy", "sample_better", "suppressed")
 
@@ -43,22 +44,28 @@ class Learner:
         self.rewards = rewards
         self.groups = groups
         self.network = network.train()
+
         self.reinforced = recipe.training.objective != "ml"
         self.measures = self._name_measures()
         self._means = [name for name in self.measures if name not in ("bad", "gradient")]
         device = next(network.parameters()).device
         self._device = device
-        self.log_variances = nn.Parameter(torch.zeros(2, device=device))  # s = log σ², ML and RL
+
+        # Eq. 11: s = log σ² of maximum likelihood and of reinforcement learning.
+        self.log_variances = nn.Parameter(torch.zeros(2, device=device))
+
         self.average: Network | None = None
         if recipe.training.ema:
             self.average = copy.deepcopy(network).eval().requires_grad_(False)
 
+        # Tensors, so that a captured step reads what ``set_place`` puts into them.
         self._average_weight = torch.zeros((), device=device)
         self._share = torch.ones((), device=device)  # of the batch's questions, in ``gradients``
         self._approach = approach
         if recipe.training.compile and device.type == "cuda":
             self._compile()
 
+        # What learns, by name: in checkpoints Adam's tensors go by these names.
         self._trained = {}
         for name, parameter in network.named_parameters():
             if parameter.requires_grad:
@@ -75,13 +82,10 @@ class Learner:
         names: tuple[str, ...] = BASIC
         if self.reinforced:
             names += REINFORCED
-
         if self.recipe.network.no_answer:
             names += ("no_answer",)
-
         if self.groups is not None:
             names += ("shared_norm",)
-
         if self.recipe.training.teacher:
             names += ("teacher",)
 
@@ -91,6 +95,8 @@ class Learner:
         """Fuse what is outside the LSTMs into few kernels."""
         self.network.aligner.compile_blocks()
         self.network.pointer.compile_pointer()
+
+        # A layer that is left out at random cannot be part of a fixed kernel.
         encoder = self.network.contextual
         if isinstance(encoder, TunedEncoder) and not self.recipe.inputs.contextual_layer_dropout:
             encoder.transformer.compile_layers()
@@ -113,12 +119,18 @@ class Learner:
         """Set the rates, the weight of the average, the random numbers and the share of the batch
         for a step, or for a part of one: its random numbers are its own, whoever computes it."""
         training = self.recipe.training
+        # The network's rate, and a tuned encoder's own.
         for group in self.optimizer.param_groups:
             group["lr"].fill_(rate_at(training, group["base"], step, total, halvings))
 
         self._average_weight.fill_(average_weight(training.ema, step))
         self._share.fill_(share)
-        torch.manual_seed(mix(training.seed, step, *([part] if part else [])))
+
+        # A step in one part draws as it always did: its seed has no number of a part.
+        numbers = [training.seed, step]
+        if part:
+            numbers.append(part)
+        torch.manual_seed(mix(*numbers))
 
     def step(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
         """Learn from a batch; returns the measures of the step, one float32 vector in the order of
@@ -132,17 +144,19 @@ class Learner:
         """The first half of a step in several parts: as one vector, to be summed over them, the
         gradient of a part of the batch and its measures, all of them means, times its share."""
         measures = self._backward(batch)
+
         parts = []
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parts.append(parameter.grad.flatten())
 
-        parts.append(torch.stack([measures[name].detach().float() for name in self._means]))
+        parts.append(_stack(measures, self._means))
         return {"vector": torch.cat(parts) * self._share}
 
     def update(self, vector: Tensor) -> dict[str, Tensor]:
         """The second half: the step that the sum asks for. What is not finite in any part is not
         finite in the sum."""
+        # The same order as in ``gradients``.
         place = 0
         for parameter in self._parameters:
             if parameter.grad is not None:
@@ -156,6 +170,7 @@ class Learner:
     def _backward(self, batch: Batch[Tensor]) -> dict[str, Tensor]:
         """The gradient of the loss on a batch, and its measures, the loss among them."""
         self.optimizer.zero_grad(set_to_none=True)
+
         is_bf16 = self.recipe.training.precision == "bf16" and self._device.type == "cuda"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=is_bf16):
             pointers = self.network(batch)
@@ -169,26 +184,31 @@ class Learner:
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
         bad = (~(measures["loss"].isfinite() & norm.isfinite())).float()
+
+        # Adam divides the gradients by ``grad_scale``.
         clip = self.recipe.training.clip
-        if clip > 0:  # Adam divides by it
+        if clip > 0:
             scale = (norm / clip).clamp(min=1.0).float()
             self.optimizer.grad_scale = scale  # type: ignore[attr-defined]
 
-        # Adam leaves everything as it is where this is 1
+        # Adam leaves everything as it is where this is 1.
         self.optimizer.found_inf = bad  # type: ignore[attr-defined]
         self.optimizer.step()
         self._follow(bad)
-        measures |= {"bad": bad, "gradient": norm}
-        vector = torch.stack([measures[name].detach().float() for name in self.measures])
 
-        return {"measures": vector}
+        measures |= {"bad": bad, "gradient": norm}
+        return {"measures": _stack(measures, self.measures)}
 
     def _loss(self, batch: Batch[Tensor], pointers: Pointers) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the recipe asks to be made smaller, and the measures it is made of."""
         training = self.recipe.training
         target = required(batch.target, "answers")
         log_p1 = _full(pointers.log_p1)
         log_p2 = _full(pointers.log_p2)
+
+        # Eq. 7
         ml = objectives.ml_loss(log_p1, log_p2, target.start, target.end)
+
         measures = {
             "ml": ml,
             "entropy_start": _entropy(log_p1),
@@ -211,12 +231,14 @@ class Learner:
         if not self.reinforced:
             return ml, measures
 
+        # Both tasks at once, with fixed weights or, Eq. 11, with learned ones.
         rl, more = self._reinforce(batch, log_p1, log_p2)
         measures |= more
         if training.task_weights == "fixed":
             return ml + training.reward_weight * rl, measures
 
-        return objectives.weigh_tasks(torch.stack([ml, rl]), self.log_variances), measures
+        tasks = torch.stack([ml, rl])
+        return objectives.weigh_tasks(tasks, self.log_variances), measures
 
     def _shared_norm(
         self,
@@ -228,7 +250,9 @@ class Learner:
         assert self.groups is not None
         context = true_steps(batch.context_lengths, batch.context.shape[1])
         total = log_total(pointers.start, context) + log_total(pointers.end, context)
-        group = self.groups[required(batch.source, "numbers of questions").index]
+
+        source = required(batch.source, "numbers of questions")
+        group = self.groups[source.index]
         return objectives.shared_norm_loss(_full(total), group, target.start)
 
     def _teach(self, batch: Batch[Tensor], pointers: Pointers, target: Target[Tensor]) -> Tensor:
@@ -237,6 +261,7 @@ class Learner:
         taught = required(batch.taught, "teacher's distributions")
         answered = target.start >= 0
         context = true_steps(batch.context_lengths, batch.context.shape[1])
+
         loss = torch.zeros((), device=self._device)
         for own, other in ((pointers.log_p1, taught.start), (pointers.log_p2, taught.end)):
             loss = loss + objectives.teacher_loss(
@@ -266,10 +291,12 @@ class Learner:
         target = required(batch.target, "answers")
         sample, greedy = self._sample(batch, log_p1.detach(), log_p2.detach())
         reward_sample, reward_greedy = self._rewards(batch, sample, greedy)
+
         critic = objectives.dcrl if training.objective == "dcrl" else objectives.scst
         reinforced = critic(sample, greedy, reward_sample, reward_greedy)
         log_p = objectives.log_prob(log_p1, log_p2, reinforced.span)
-        if training.sampler == "plain":  # drawn from p1·p2 renormalised to i ≤ j, so scored by it
+        # A plain sample is drawn from p₁·p₂ renormalised to i ≤ j, so it is scored by that.
+        if training.sampler == "plain":
             log_p = log_p - objectives.answer_mass(log_p1, log_p2)
 
         rl = objectives.policy_loss(log_p, reinforced.weight)
@@ -285,15 +312,19 @@ class Learner:
         """Aˢ and Â of every question."""
         training = self.recipe.training
         rows = len(log_p1)
+
+        # Of a plain sampler's list only the best span is wanted: Â.
         k = training.top_k if training.sampler == "top_k" else 1
         longest = self.recipe.decoding.max_length
         listed = top_spans(log_p1, log_p2, batch.context_lengths, longest, k)
         if training.sampler == "top_k":
-            return objectives.sample_top_k(*listed, objectives.gumbel((rows, k), log_p1))
+            noise = objectives.gumbel((rows, k), log_p1)
+            return objectives.sample_top_k(*listed, noise)
 
         noise = objectives.gumbel((rows, 2, log_p1.shape[1]), log_p1)
+        sample = objectives.sample_plain(log_p1, log_p2, noise)
         starts, ends, _ = listed
-        return objectives.sample_plain(log_p1, log_p2, noise), Span(starts[:, 0], ends[:, 0])
+        return sample, Span(starts[:, 0], ends[:, 0])
 
     def _rewards(self, batch: Batch[Tensor], sample: Span, greedy: Span) -> tuple[Tensor, Tensor]:
         """R(Aˢ) and R(Â), looked up together."""
@@ -301,9 +332,10 @@ class Learner:
         offset = source.offset.repeat(2)
         start = torch.cat([sample.start, greedy.start]) + offset
         end = torch.cat([sample.end, greedy.end]) + offset
-        rewards = required(self.rewards, "rewards").f1(source.index.repeat(2), start, end)
-        reward_sample, reward_greedy = rewards.chunk(2)
 
+        table = required(self.rewards, "rewards")
+        rewards = table.f1(source.index.repeat(2), start, end)
+        reward_sample, reward_greedy = rewards.chunk(2)
         return reward_sample, reward_greedy
 
     def _follow(self, bad: Tensor) -> None:
@@ -317,11 +349,13 @@ class Learner:
             self._approach(average, list(self.network.parameters()), fraction)
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
+        """Adam, with a rate of its own for a tuned encoder."""
         training = self.recipe.training
         encoder = self.network.contextual
         tuned = set(encoder.parameters()) if encoder is not None else set()
         own = [p for p in self._parameters if p not in tuned]
         others = [p for p in self._parameters if p in tuned]
+
         groups = []
         for parameters, base in ((own, training.rate), (others, training.contextual_rate)):
             if parameters:
@@ -344,6 +378,7 @@ class Learner:
             named |= {f"average.{name}": t for name, t in self.average.state_dict().items()}
 
         named["log_variances"] = self.log_variances
+
         for name, parameter in self._trained.items():
             for key, value in self.optimizer.state[parameter].items():
                 named[f"adam.{name}.{key}"] = value
@@ -359,6 +394,7 @@ class Learner:
         with torch.no_grad():
             self.log_variances.copy_(tensors["log_variances"])
 
+        # Adam has no tensors of a weight before its first step.
         for name, parameter in self._trained.items():
             saved = part(tensors, f"adam.{name}.")
             if saved:
@@ -367,6 +403,7 @@ class Learner:
 
     def facts(self) -> dict[str, float | list[float]]:
         """The task weights σ and every block's γ, for the log."""
+        # By block, first that of E and then that of B.
         gammas = []
         for name, parameter in self.network.named_parameters():
             if name.endswith(("gamma_E", "gamma_B")):
@@ -382,6 +419,7 @@ class Learner:
 def mix(*numbers: int) -> int:
     """One well-mixed 63-bit seed from several numbers (splitmix64)."""
     value = 0
+
     for number in numbers:
         value = (value + number + 0x9E3779B97F4A7C15) % 2**64
         value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) % 2**64
@@ -397,4 +435,11 @@ def _full(tensor: Tensor) -> Tensor:
 
 
 def _entropy(log_p: Tensor) -> Tensor:
-    return -(log_p.detach().exp() * log_p.detach()).sum(1).mean()
+    """The mean entropy of some distributions; no gradient flows through it."""
+    log_p = log_p.detach()
+    return -(log_p.exp() * log_p).sum(1).mean()
+
+
+def _stack(measures: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
+    """These measures as one vector."""
+    return torch.stack([measures[name].detach().float() for name in names])

@@ -23,7 +23,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.data.store import Arrays, bounds_of, cached
 from rmreader.model.network import Pointers
 from rmreader.readers.folder import find, open_folder, reader_names
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.evaluate import in_order
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network
@@ -34,13 +34,16 @@ _LEAST = -1e4  # a log-probability of nothing, in 16 bits
 
 def attach(distributions: Arrays, batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
     """The batch of some questions with what the teacher says of them, as wide as it is."""
+    # The questions' words are end to end in the arrays; here each has a row of its own.
     steps = np.arange(batch.context.shape[1])
     inside = steps < batch.context_lengths[:, None]
     places = (distributions["bounds"][index][:, None] + steps)[inside]
+
     start = np.full(inside.shape, _LEAST, np.float16)
     end = np.full(inside.shape, _LEAST, np.float16)
     start[inside] = distributions["start"][places]
     end[inside] = distributions["end"][places]
+
     no_answer = None
     if "no_answer" in distributions:
         no_answer = distributions["no_answer"][index]
@@ -65,17 +68,20 @@ def teach(
 
     every = []
     for name in reader_names(names):
-        every.append(_cached_distributions(find(name), learned, max_context, device, cache_dir))
+        arrays = _cached_distributions(find(name), learned, max_context, device, cache_dir)
+        every.append(arrays)
 
+    # The mean is taken of probabilities, not of their logarithms.
     mean: dict[str, NDArray[Any]] = {"bounds": every[0]["bounds"]}
     for name in ("start", "end"):
-        total = sum(np.exp(np.asarray(one[name], np.float32)) for one in every)
+        total = sum(np.exp(np.asarray(arrays[name], np.float32)) for arrays in every)
         with np.errstate(divide="ignore"):
             log_p = np.log(total / len(every))
 
         mean[name] = np.maximum(log_p, _LEAST).astype(np.float16)
 
-    log_odds = [one["no_answer"] for one in every if "no_answer" in one]
+    # Of those readers that can tell that there is no answer.
+    log_odds = [arrays["no_answer"] for arrays in every if "no_answer" in arrays]
     if log_odds:
         mean["no_answer"] = _mean_log_odds(log_odds)
 
@@ -85,7 +91,7 @@ def teach(
 def _mean_log_odds(every: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
     """The log-odds of the mean chance."""
     total = sum(1 / (1 + np.exp(-odds.astype(np.float64))) for odds in every)
-    chance = np.clip(total / len(every), 1e-6, 1 - 1e-6)
+    chance = np.clip(total / len(every), 1e-6, 1 - 1e-6)  # so that it is finite
     mean: NDArray[np.float32] = np.log(chance / (1 - chance)).astype(np.float32)
     return mean
 
@@ -98,10 +104,13 @@ def _cached_distributions(
     cache_dir: str | Path | None,
 ) -> Arrays:
     """One reader's distributions, from the cache where they are there."""
+    # Whatever these depend on is in the name of their folder.
     weights = open_folder(reader).about["checksums"]["weights.safetensors"]
     rows = hashlib.sha256(learned.rows.tobytes()).hexdigest()
+
     facts = "\n".join([weights, learned.content, str(max_context), rows])
     name = hashlib.sha256(facts.encode()).hexdigest()[:32]
+
     folder = cache_folder("taught", cache_dir) / name
 
     def make() -> tuple[Arrays, dict[str, Any]]:
@@ -120,24 +129,28 @@ def distributions(
 ) -> dict[str, NDArray[Any]]:
     """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer
     if it has them."""
-    lengths = crop(learned, np.arange(len(learned)), max_context)[1]
+    # As many words of each passage as the student will read.
+    _, lengths = crop(learned, np.arange(len(learned)), max_context)
     bounds = bounds_of(lengths)
-    start = np.full(int(bounds[-1]), _LEAST, np.float16)
-    end = np.full(int(bounds[-1]), _LEAST, np.float16)
+    total = int(bounds[-1])
+    start = np.full(total, _LEAST, np.float16)
+    end = np.full(total, _LEAST, np.float16)
     arrays: dict[str, NDArray[Any]] = {"start": start, "end": end}
+
     network, lexicon, recipe = load_network(reader, device)
     if recipe.network.no_answer:
         arrays["no_answer"] = np.zeros(len(learned), np.float32)
 
-    text_inputs = TextInputs(recipe.inputs, device, reader=reader)
+    contextual = ContextualInputs(recipe.inputs, device, reader=reader)
     feed = Feed(
         learned,
         lexicon,
         device,
         max_context=max_context,
-        text_inputs=text_inputs,
+        contextual=contextual,
         keep=False,
     )
+
     batches = in_order(learned, batch_size)
     is_gpu = device.type == "cuda"
     with progress(f"teacher {reader.name}", len(batches), "batches") as advance, torch.no_grad():
@@ -145,9 +158,11 @@ def distributions(
             with torch.autocast(device.type, torch.bfloat16, enabled=is_gpu):
                 pointers: Pointers = network(feed.fill(batch))
 
+            # Only true words: padding has no place in the arrays.
             steps = np.arange(batch.context.shape[1])
             inside = steps < lengths[index][:, None]
             places = (bounds[index][:, None] + steps)[inside]
+
             start[places] = np.maximum(_numpy(pointers.log_p1)[inside], _LEAST)
             end[places] = np.maximum(_numpy(pointers.log_p2)[inside], _LEAST)
             if pointers.no_answer is not None:
@@ -159,4 +174,5 @@ def distributions(
 
 
 def _numpy(tensor: Tensor) -> NDArray[np.float32]:
+    """On the host, in 32 bits."""
     return np.asarray(tensor.float().cpu().numpy())

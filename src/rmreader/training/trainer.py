@@ -451,7 +451,7 @@ class Run:
             self.recipe,
             scores,
             origin,
-            self.setup.text_inputs,
+            self.setup.contextual,
             self.setup.temperature,
         )
 

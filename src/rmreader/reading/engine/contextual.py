@@ -71,8 +71,8 @@ def why_torch(folder: Folder) -> str | None:
     return None
 
 
-class AddedInputs:
-    """What a recipe adds to the words' own inputs: embeddings of tags, then contextual vectors."""
+class ContextualColumns:
+    """The columns after the words' own inputs: embeddings of tags, then contextual vectors."""
 
     def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:
         inputs = folder.recipe.inputs

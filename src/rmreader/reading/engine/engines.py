@@ -19,7 +19,7 @@ from rmreader.core.errors import UserError, user_error_on
 from rmreader.readers.folder import Folder
 
 if TYPE_CHECKING:
-    from rmreader.reading.engine.contextual import AddedInputs
+    from rmreader.reading.engine.contextual import ContextualColumns
     from rmreader.reading.engine.inputs import WordInputs
     from rmreader.reading.engine.runtime import ort
 
@@ -104,14 +104,14 @@ class OnnxEngine:
         weights = folder.weights()
         recipe = folder.recipe
         is_int8 = precision == "int8"
-        self.added: AddedInputs | None = None
+        self.contextual: ContextualColumns | None = None
         misfit = KeyError, ValueError, TypeError, ArithmeticError
         remedy = "the weights do not fit recipe.yaml ({why}); restore the folder."
         with user_error_on(f"{folder.path}: {remedy}", *misfit):
             if recipe.inputs.tags or recipe.inputs.contextual:
-                from rmreader.reading.engine.contextual import AddedInputs
+                from rmreader.reading.engine.contextual import ContextualColumns
 
-                self.added = AddedInputs(folder, weights, is_int8)
+                self.contextual = ContextualColumns(folder, weights, is_int8)
             self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
             in_c = is_int8 and native.why_not() is None
             model = reader_graph(weights, recipe.network, in_c=in_c)
@@ -177,9 +177,9 @@ class OnnxEngine:
     def _inputs(
         self, pair: EncoderInput, known: Vectors, threads: int = 1
     ) -> dict[str, NDArray[np.float32]]:
-        if self.added is not None:
+        if self.contextual is not None:
             texts = (pair.question_words, pair.context_words)
-            known = self.added.join(texts, known, threads)
+            known = self.contextual.join(texts, known, threads)
         return {"question": known[0], "context": known[1]}
 
 

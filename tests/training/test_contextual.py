@@ -22,7 +22,7 @@ from rmreader.reading.engine.engines import OnnxEngine
 from rmreader.reading.export import shrink
 from rmreader.reading.reader import Reader
 from rmreader.training import reader_folder
-from rmreader.training.contextual import TextInputs
+from rmreader.training.contextual import ContextualInputs
 from rmreader.training.engine import TorchEngine
 from rmreader.training.evaluate import evaluate
 from rmreader.training.feed import Feed
@@ -69,9 +69,9 @@ def test_a_reader_with_an_encoder_is_trained_kept_and_read(tiny: Any, bert: Path
     assert all(np.isfinite(losses(tmp_path / "run")))
     best = tmp_path / "run" / "best"
     network, lexicon, recipe = reader_folder.load_network(best)
-    text_inputs = TextInputs(recipe.inputs, CPU, tmp_path / "cache", reader=best)
+    contextual = ContextualInputs(recipe.inputs, CPU, tmp_path / "cache", reader=best)
     dev = encode_file(tiny.folder / "dev.json", tiny.folder)
-    assert evaluate(network, Feed(dev, lexicon, CPU, text_inputs=text_inputs), recipe.decoding.max_length) == result.dev
+    assert evaluate(network, Feed(dev, lexicon, CPU, contextual=contextual), recipe.decoding.max_length) == result.dev
     same_without_torch(best, tmp_path)
 
 
@@ -83,9 +83,9 @@ def test_a_reader_with_elmo_and_tags_is_trained_kept_and_read(tiny: Any, real_da
     network, lexicon, recipe = reader_folder.load_network(best)
     assert network.encoder.mix.weights.shape == (3,)
     assert network.encoder.ner.weight.shape == (5, recipe.inputs.tag_size)
-    text_inputs = TextInputs(recipe.inputs, CPU, tmp_path / "cache", reader=best)
+    contextual = ContextualInputs(recipe.inputs, CPU, tmp_path / "cache", reader=best)
     dev = encode_file(tiny.folder / "dev.json", tiny.folder)
-    assert evaluate(network, Feed(dev, lexicon, CPU, text_inputs=text_inputs), recipe.decoding.max_length) == result.dev
+    assert evaluate(network, Feed(dev, lexicon, CPU, contextual=contextual), recipe.decoding.max_length) == result.dev
     assert isinstance(Reader.load(best).engine, TorchEngine)
     assert Reader.load(best).ask("Who made three maps?", "In Oslo, Emmy made three maps.")[0].text
     assert "engines" not in open_folder(best).about  # it has but one
@@ -102,7 +102,7 @@ def test_a_reader_with_tags_reads_without_torch(tiny: Any, tmp_path: Path) -> No
 @pytest.mark.parametrize("mode", ["apart", "together"])
 def test_the_encoder_learns_at_its_own_rate(tiny: Any, bert: Path, tmp_path: Path, mode: str) -> None:
     setting = (f"inputs.contextual={bert}", *MODES[mode], "training.ema=0")
-    before = TextInputs(tiny.recipe(*setting).inputs, CPU).tuned
+    before = ContextualInputs(tiny.recipe(*setting).inputs, CPU).tuned
     assert before is not None
     moved = {}
     for rate in (0.0, 1e-3):
@@ -123,12 +123,12 @@ def test_tuning_starts_from_a_reader_with_frozen_vectors(tiny: Any, bert: Path, 
     setup = tiny.setup(tmp_path / "tuned", *settings)
     ours = setup.network.state_dict()
     assert all(torch.equal(ours[name], tensor) for name, tensor in frozen.state_dict().items())
-    pretrained = TextInputs(setup.recipe.inputs, CPU).tuned
+    pretrained = ContextualInputs(setup.recipe.inputs, CPU).tuned
     assert pretrained is not None
     assert all(torch.equal(ours[f"contextual.{name}"], w) for name, w in pretrained.state_dict().items())
     # read apart, without dropout, the two are the same network
-    text_inputs = TextInputs(tiny.recipe(f"inputs.contextual={bert}").inputs, CPU, tmp_path / "cache")
-    feeds = setup.train, Feed(setup.train.encoded, setup.lexicon, CPU, None, 400, text_inputs)
+    contextual = ContextualInputs(tiny.recipe(f"inputs.contextual={bert}").inputs, CPU, tmp_path / "cache")
+    feeds = setup.train, Feed(setup.train.encoded, setup.lexicon, CPU, None, 400, contextual)
     tuned, same = (feed.fill(next(feed.batches([np.array([0, 5])]))[1]) for feed in feeds)
     gap = setup.network.eval()(tuned).log_p1 - frozen(same).log_p1
     assert gap.abs().max() < 0.02  # frozen vectors are kept in half precision
@@ -162,16 +162,16 @@ def test_cut_passages_get_the_vectors_and_pieces_of_their_own_words(tiny: Any, b
     inputs = replace(tiny.recipe().inputs, contextual=str(bert))
     setup = tiny.setup(tmp_path / "run")
     index = np.array([3, 9, 20])
-    whole = Feed(encoded, setup.lexicon, CPU, text_inputs=TextInputs(inputs, CPU, tmp_path))
-    cut = Feed(encoded, setup.lexicon, CPU, max_context=15, text_inputs=TextInputs(inputs, CPU, tmp_path))
+    whole = Feed(encoded, setup.lexicon, CPU, contextual=ContextualInputs(inputs, CPU, tmp_path))
+    cut = Feed(encoded, setup.lexicon, CPU, max_context=15, contextual=ContextualInputs(inputs, CPU, tmp_path))
     ((_, full),), ((_, part),) = whole.batches([index]), cut.batches([index])
     assert part.context.shape[1] == 15
     for k, first in enumerate(part.source.offset.tolist()):
         assert torch.equal(part.contextual.context[k], full.contextual.context[k, first : first + 15])
     tuned = replace(inputs, contextual_mode="tuned")
-    text_inputs = TextInputs(tuned, CPU, tmp_path)
-    ((_, laid),) = Feed(encoded, setup.lexicon, CPU, max_context=15, text_inputs=text_inputs).batches([index])
-    table = text_inputs.pieces.table(encoded.vocabulary)
+    contextual = ContextualInputs(tuned, CPU, tmp_path)
+    ((_, laid),) = Feed(encoded, setup.lexicon, CPU, max_context=15, contextual=contextual).batches([index])
+    table = contextual.pieces.table(encoded.vocabulary)
     for k, (i, first) in enumerate(zip(index.tolist(), laid.source.offset.tolist(), strict=True)):
         words = encoded.context_tokens(i)[first : first + 15]
         found = laid.contextual.pieces.flatten()[laid.contextual.context_pieces[k].long()]
@@ -182,11 +182,11 @@ def test_rows_filled_in_on_the_device_are_the_vectors_gathered_on_the_host(
     tiny: Any, bert: Path, tmp_path: Path
 ) -> None:
     encoded = encode_file(tiny.folder / "train.json", tiny.folder)
-    text_inputs = TextInputs(replace(tiny.recipe().inputs, contextual=str(bert)), CPU, tmp_path)
+    contextual = ContextualInputs(replace(tiny.recipe().inputs, contextual=str(bert)), CPU, tmp_path)
     lexicon = tiny.setup(tmp_path / "run").lexicon
     batches = []
     for resident in (False, True):
-        feed = Feed(encoded, lexicon, CPU, Padding(8, 16, 64), 15, text_inputs)
+        feed = Feed(encoded, lexicon, CPU, Padding(8, 16, 64), 15, contextual)
         assert feed._more is not None
         feed._more.resident = resident  # as it is where the vectors lie on a GPU
         ((_, batch),) = feed.batches([np.array([3, 9, 20])])
@@ -216,7 +216,7 @@ def test_a_reader_refuses_another_encoder(tiny: Any, bert: Path, tmp_path: Path)
     best = tmp_path / "run" / "best"
     inputs = replace(reader_folder.load_network(best)[2].inputs, contextual=str(other_window(bert, tmp_path / "other")))
     with pytest.raises(UserError, match="another encoder"):
-        TextInputs(inputs, CPU, reader=best)
+        ContextualInputs(inputs, CPU, reader=best)
 
 
 def other_window(bert: Path, folder: Path) -> Path:
