@@ -71,11 +71,13 @@ def draw_page(name: str, content: bytes, place: PagePlace) -> PageImage:
         text, rectangles = page_characters(content, place.page)
     except Unreadable as error:
         raise UserError(f"{name}: {error}; index it again.") from None
+
     boxes: list[Box] = []
     begin = _begin_of_page(text, place.pieces)
     if begin is not None:
         page = Document(text, Paragraphs(), rectangles=rectangles)
         boxes = page.boxes(place.start - begin, place.end - begin)
+
     return _draw(content, place.page, boxes)
 
 
