@@ -328,17 +328,20 @@ def main() -> int:
     wrong = 0
     for page in options.pages or users_pages():
         with tempfile.TemporaryDirectory() as name:
-            if options.write:
-                text = with_readers(written(page, Path(name)))
-                page.write_text(text, encoding="utf-8")
-                print(f"{page.name}: written")
-                continue
-            told = []
-            for _, command, printed in run_page(page, Path(name)):
-                if unlike := differences(command.shown, printed):
-                    told += [f"$ {command.text}", *unlike]
-            wrong += bool(told)
-            print("\n".join([f"{page.name}: {'differs' if told else 'as shown'}", *told]))
+            try:
+                if options.write:
+                    text = with_readers(written(page, Path(name)))
+                    page.write_text(text, encoding="utf-8")
+                    print(f"{page.name}: written", flush=True)
+                    continue
+                told = []
+                for _, command, printed in run_page(page, Path(name)):
+                    if unlike := differences(command.shown, printed):
+                        told += [f"$ {command.text}", *unlike]
+            except AssertionError as error:  # a command failed: the page stays, the others go on
+                told = [str(error)]
+        wrong += bool(told)
+        print("\n".join([f"{page.name}: {'differs' if told else 'as shown'}", *told]), flush=True)
     return 1 if wrong else 0
 
 
