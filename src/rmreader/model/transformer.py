@@ -1,4 +1,5 @@
-"""A Hugging Face encoder from its folder, behind one small interface: sequences of pieces in, vectors out."""
+"""A Hugging Face encoder from its folder, behind one
+small interface: sequences of pieces in, vectors out."""
 
 import inspect
 from collections.abc import Iterator
@@ -20,20 +21,23 @@ _MOST_WEIGHTS = 2 << 30  # of an encoder: 8 GiB
 
 
 class Transformer(nn.Module):
-    """One encoder: ``layers`` vectors of ``size`` numbers for every piece, the embeddings' layer first."""
+    """One encoder: ``layers`` vectors of ``size`` numbers
+    for every piece, the embeddings' layer first."""
 
     def __init__(self, model: nn.Module, layer_dropout: float = 0.0) -> None:
         """``layer_dropout``: chance that a layer is skipped in a training step."""
         super().__init__()
         config: Any = model.config
         self.model = model
-        self.layers, self.size = int(config.num_hidden_layers) + 1, int(config.hidden_size)
+        self.layers = int(config.num_hidden_layers) + 1
+        self.size = int(config.hidden_size)
         self.takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
         self.segments = int(getattr(config, "type_vocab_size", 1) or 1)
         self.layer_dropout = layer_dropout
         self.position_bias: PositionBias | None = None
         if config.model_type == "mpnet":
             self.position_bias = PositionBias(model.encoder)
+
         if layer_dropout > 0:
             for layer in _stack(model, self.layers - 1):
                 layer.register_forward_hook(self._maybe_skip)
@@ -43,8 +47,14 @@ class Transformer(nn.Module):
         types = torch.zeros_like(pieces) if types is None or self.segments < 2 else types
         extra = {"token_type_ids": types} if self.takes_types else {}
         visible = mask.long() if self.position_bias is None else self.position_bias(mask)
-        output = self.model(input_ids=pieces, attention_mask=visible, output_hidden_states=True, **extra)
+        output = self.model(
+            input_ids=pieces,
+            attention_mask=visible,
+            output_hidden_states=True,
+            **extra,
+        )
         hidden: tuple[Tensor, ...] = output.hidden_states
+
         return hidden
 
     def compile_layers(self) -> None:
@@ -56,17 +66,21 @@ class Transformer(nn.Module):
         """LayerDrop, drawn on the device so that a captured graph draws anew at each replay."""
         if not layer.training:
             return output
+
         after = output[0] if isinstance(output, tuple) else output
         keep = torch.rand((), device=after.device) >= self.layer_dropout
         after = torch.where(keep, after, inputs[0])
+
         return (after, *output[1:]) if isinstance(output, tuple) else after
 
 
 class PositionBias(nn.Module):
-    """MPNet's bias for the distance between two pieces, with the padding's mask as one tensor for all layers.
+    """MPNet's bias for the distance between two pieces,
+    with the padding's mask as one tensor for all layers.
 
-    MPNet as transformers has it adds the bias in every layer, outside any fused kernel, and computes it on the CPU, so
-    that no step could be captured as a graph. The bias of 32 distances for each head stays as it was pretrained.
+    MPNet as transformers has it adds the bias in every layer, outside any fused
+    kernel, and computes it on the CPU, so that no step could be captured as a
+    graph. The bias of 32 distances for each head stays as it was pretrained.
     """
 
     def __init__(self, encoder: Any) -> None:
@@ -76,11 +90,13 @@ class PositionBias(nn.Module):
         encoder.compute_position_bias = _no_bias
         for layer in encoder.layer:
             layer.attention.attn = FusedAttention(layer.attention.attn)
+
         # In a list, so that torch does not count its weights twice.
         self._encoder = [encoder]
 
     def forward(self, mask: Tensor) -> Tensor:
-        """Which pieces are there [R, s] -> what is added to the attention's logits [R, heads, s, s]."""
+        """Which pieces are there [R, s] -> what is added
+        to the attention's logits [R, heads, s, s]."""
         encoder = self._encoder[0]
         steps = torch.arange(mask.shape[1], device=mask.device)
         distances = steps[None, :] - steps[:, None]
@@ -89,6 +105,7 @@ class PositionBias(nn.Module):
         bias = bias.permute(2, 0, 1)[None]
         hidden = torch.where(mask, 0.0, _HIDDEN)
         added = bias + hidden[:, None, None, :]
+
         return added.to(product_type(bias))
 
 
@@ -104,13 +121,22 @@ class FusedAttention(nn.Module):
 
     def __init__(self, own: Any) -> None:
         super().__init__()
-        self.q, self.k, self.v, self.o = own.q, own.k, own.v, own.o
+        self.q = own.q
+        self.k = own.k
+        self.v = own.v
+        self.o = own.o
         self.heads = int(own.num_attention_heads)
         self.head_size = int(own.attention_head_size)
         self.dropout = float(own.dropout.p)
         self.train(own.training)
 
-    def forward(self, hidden_states: Tensor, attention_mask: Tensor, *_: Any, **__: Any) -> tuple[Tensor]:
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[Tensor]:
         """``attention_mask`` has the bias of the positions in it."""
         shape = (*hidden_states.shape[:2], self.heads, self.head_size)
         query = self.q(hidden_states).view(shape).transpose(1, 2)
@@ -119,8 +145,15 @@ class FusedAttention(nn.Module):
 
         # The mask must be of the products' type.
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attention_mask.to(query.dtype), dropout)
+        mixed = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attention_mask.to(query.dtype),
+            dropout,
+        )
         mixed = mixed.transpose(1, 2).reshape(hidden_states.shape)
+
         return (self.o(mixed),)
 
 
@@ -129,46 +162,77 @@ def _stack(model: nn.Module, count: int) -> nn.ModuleList:
     for module in model.modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return module
-    raise UserError(f"{type(model).__name__}: its layers were not found; set inputs.contextual_layer_dropout=0.")
+
+    raise UserError(
+        f"{type(model).__name__}: its layers were not found; set inputs.contextual_layer_dropout=0."
+    )
 
 
 def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = True) -> Transformer:
-    """Read an encoder; without ``weights`` only its shape, at random (a reader brings trained ones of its own)."""
-    with user_error_on("A transformer encoder needs pip install 'rmreader[transformer]'.", ImportError):
+    """Read an encoder; without ``weights`` only its shape,
+    at random (a reader brings trained ones of its own)."""
+    with user_error_on(
+        "A transformer encoder needs pip install 'rmreader[transformer]'.", ImportError
+    ):
         from transformers import AutoConfig, AutoModel
+
     encoder_config(folder)  # never code of a stranger's, nor a question whether to run it
     _own_files(folder)
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     # transformers and safetensors raise many kinds for a bad folder
     with (
-        user_error_on(f"{folder}: cannot be read as an encoder ({{why}}); fetch its files again.", Exception),
+        user_error_on(
+            f"{folder}: cannot be read as an encoder ({{why}}); fetch its files again.", Exception
+        ),
         _quiet(),
     ):
         config = AutoConfig.from_pretrained(str(folder), **own)
         with torch.device("meta"):  # takes no memory
-            size = sum(p.numel() for p in AutoModel.from_config(config, trust_remote_code=False).parameters())
+            size = sum(
+                p.numel()
+                for p in AutoModel.from_config(config, trust_remote_code=False).parameters()
+            )
+
         if size > _MOST_WEIGHTS:
-            raise ValueError(f"{size:,} weights are more than the {_MOST_WEIGHTS:,} that may be read")
+            raise ValueError(
+                f"{size:,} weights are more than the {_MOST_WEIGHTS:,} that may be read"
+            )
+
         if weights:
             model = AutoModel.from_pretrained(str(folder), use_safetensors=True, **own)
         else:
             model = AutoModel.from_config(config, trust_remote_code=False)
-    if not hasattr(model.config, "hidden_size") or getattr(model.config, "is_encoder_decoder", False):
-        raise UserError(f"{folder}: {type(model).__name__} is no encoder that gives a vector for each piece.")
+
+    if not hasattr(model.config, "hidden_size") or getattr(
+        model.config,
+        "is_encoder_decoder",
+        False,
+    ):
+        raise UserError(
+            f"{folder}: {type(model).__name__} is no encoder that gives a vector for each piece."
+        )
+
     if getattr(model, "pooler", None) is not None:
         model.pooler = None  # sentence vectors are not read, and would never get a gradient
+
     return Transformer(model.float().eval(), layer_dropout)
 
 
 def _own_files(folder: Path) -> None:
     """Refuse a folder that would have its weights read from another."""
     if (folder / "adapter_config.json").exists():
-        raise UserError(f"{folder / 'adapter_config.json'}: adapters are not read; merge it into its encoder first.")
+        raise UserError(
+            f"{folder / 'adapter_config.json'}: adapters are not read; "
+            "merge it into its encoder first."
+        )
+
     index = folder / "model.safetensors.index.json"
     if index.exists():
         shards = read_json(index, "fetch the file again", limit=64 << 20)
         names = shards.get("weight_map") if isinstance(shards, dict) else None
-        if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
+        if not isinstance(names, dict) or any(
+            Path(str(name)).name != name for name in names.values()
+        ):
             raise UserError(f"{index}: it names weights outside {folder}; fetch the files again.")
 
 
@@ -177,7 +241,8 @@ def _quiet() -> Iterator[None]:
     """No bars and no report on the pooler's missing weights while an encoder is read."""
     from transformers.utils import logging
 
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    before = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
