@@ -19,7 +19,7 @@ from rmreader.documents.shelf import Shelf
 from rmreader.documents.sqlite_index import SqliteIndex
 
 REPLACEMENTS = int(os.environ.get("RMREADER_REPLACEMENTS", "6"))  # by cp and by mv, in turn
-WITHIN = 2.0  # seconds
+MOST_QUESTIONS = 2  # that begin after the replacement until one is answered from the new file
 QUESTION = "Who built the lighthouse?"
 BUILDERS = ["Ada Marlow", "Bela Quist"]
 
@@ -48,13 +48,14 @@ def replace_file(new: Path, path: Path, how: str) -> None:
         subprocess.run(["cp", str(new), str(path)], check=True)
 
 
-def wait_for(condition: Callable[[], bool]) -> float:
-    """Seconds until it holds."""
+def wait_for(condition: Callable[[], bool]) -> tuple[float, int]:
+    """Seconds until it holds, and how often it was looked at."""
     began = time.monotonic()
+    looks = 1
     while not condition():
         assert time.monotonic() < began + 60
-        time.sleep(0.01)
-    return time.monotonic() - began
+        looks += 1
+    return time.monotonic() - began, looks
 
 
 @pytest.fixture
@@ -111,19 +112,25 @@ def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], 
     for thread in threads:
         thread.start()
     slowest = 0.0
+    most = 0
     try:
         for number in range(REPLACEMENTS):
             # Each of the two ways in turn, each with the larger and with the smaller index.
             side = (number + 1) % 2
             replace_file(indexes[side], tmp_path / "served.rmindex", ["cp", "mv"][number // 2 % 2])
-            slowest = max(slowest, wait_for(answers(BUILDERS[side])))
+            seconds, questions = wait_for(answers(BUILDERS[side]))
+            slowest = max(slowest, seconds)
+            most = max(most, questions)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    print(f"{REPLACEMENTS} replacements, {len(statuses)} questions, new answers within {slowest:.2f} s")
+    print(
+        f"{REPLACEMENTS} replacements, {len(statuses)} questions, "
+        f"new answers within {slowest:.2f} s and {most} questions"
+    )
     assert set(statuses) == {200}
-    assert slowest < WITHIN
+    assert most <= MOST_QUESTIONS  # not the seconds: on a busy machine one question takes longer
 
 
 @pytest.mark.parametrize("how", ["cp", "mv"])

@@ -1,0 +1,50 @@
+"""The questions on texts that people have: whole, answerable as written, and scored by the rule."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lab.scripts.texts import FILE, ask, judge, read
+
+MARKS = re.compile(r"[`*]|<[^>]*>")  # of Markdown and HTML
+
+
+def test_twenty_texts_with_ten_questions_each() -> None:
+    texts = read(FILE)
+    assert len(texts) == 20
+    for text in texts:
+        assert len(text.questions) == 10
+        unanswered = [question for question, accepted in text.questions if not accepted]
+        assert len(unanswered) == 2
+        content = " ".join(MARKS.sub("", text.content).split()).lower()
+        for question, accepted in text.questions:
+            for answer in accepted:
+                assert MARKS.sub("", answer).lower() in content, (text.name, question, answer)
+
+
+@pytest.mark.parametrize(
+    ("given", "accepted", "verdict"),
+    [
+        ("the Tavy", ("Tavy",), "right"),
+        ("31 EUR", ("47 EUR",), "nearly"),
+        ("old timber mill in Brackwater", ("timber mill",), "nearly"),
+        ("Halden", ("Ostlund",), "wrong"),
+        ("", ("Ostlund",), "refused"),
+        ("", (), "right"),
+        ("Ostlund", (), "wrong"),
+    ],
+)
+def test_the_rule(given: str, accepted: tuple[str, ...], verdict: str) -> None:
+    assert judge(given, accepted) == verdict
+
+
+def test_a_text_is_asked_as_a_person_would() -> None:
+    text = next(text for text in read(FILE) if text.name == "river.txt")
+    answers = ask(text, "small", None)
+    verdicts = [
+        judge(*pair)
+        for pair in zip(answers, (accepted for _, accepted in text.questions), strict=True)
+    ]
+    assert verdicts.count("right") >= 6
