@@ -147,7 +147,7 @@ def start_vectors(pieces: Sequence[str], encoder: str) -> dict[str, Any]:
     ids = torch.tensor([vocabulary[piece] for piece in pieces])
     states = []
     with torch.no_grad():
-        for part in ids.split(1024):
+        for part in torch.split(ids, 1024):
             first = torch.full_like(part, vocabulary["[CLS]"])
             last = torch.full_like(part, vocabulary["[SEP]"])
             rows = torch.stack([first, part, last], 1)
@@ -398,7 +398,7 @@ class Model:
         self.table = torch.tensor(vectors, dtype=torch.float32, device=device, requires_grad=True)
         self.weights = torch.zeros(len(vectors), device=device, requires_grad=True)
         self.sharpness = torch.full((3,), math.log(20.0), device=device, requires_grad=True)
-        self.network = None
+        self.network: nn.TransformerEncoder | None = None
         if layers:
             kind = nn.TransformerEncoderLayer(
                 dim, 4, 2 * dim, 0.1, "gelu", batch_first=True, norm_first=True
@@ -483,6 +483,7 @@ class Model:
         flat = (ends[rows][:, None] + places[None]).clamp(max=len(pieces) - 1)
         # Lengths of vectors say what pieces count: here each is as long as the others.
         states = torch.nn.functional.normalize(self.table[pieces[flat]], dim=2)
+        assert self.network is not None
         states = self.network(states + self.places[: len(places)], src_key_padding_mask=~real)
         return self.out((states * real[:, :, None]).sum(1) / sizes[:, None])
 

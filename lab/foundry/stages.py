@@ -151,7 +151,8 @@ def shipped(foundry: Foundry) -> None:
             *("lab.scripts.ship_reader", foundry.path(name) / "best", "--out", out),
             *("--held-out", held, "--dev", foundry.data / "squad-v1.1" / "dev-v1.1.json.gz"),
             *("--adversarial", attacked / "addsent.json.gz", attacked / "addonesent.json.gz"),
-            *("--doubt", *(foundry.path(name) for name in DOUBTED)),
+            "--doubt",
+            *(foundry.path(name) for name in DOUBTED),
             *("--recipe", f"lab/foundry/recipes/{name}.yaml"),
         )
 
