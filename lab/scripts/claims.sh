@@ -5,6 +5,8 @@
 #   lab/scripts/claims.sh table1 DATA MINUTES [KEY=VALUE …] [-- OPTION …]   the architectures that the paper compares, 3 seeds
 #   lab/scripts/claims.sh table5 DATA MINUTES [-- OPTION …]                 attentions of the readers of table4
 #   lab/scripts/claims.sh rl DATA MINUTES --init READER [KEY=VALUE …] [-- OPTION …]   DCRL, SCST and more ML from a reader
+#   lab/scripts/claims.sh cell DATA MINUTES [KEY=VALUE …] [-- OPTION …]     the paper's own conditions: 12 starts with and
+#                                         without reattention; then DCRL, SCST and neither from each; attacked as well
 #
 # DATA has squad-v1.1/ and adversarial/ as the guide has them; settings are the recipe's, options those of `python -m lab study`
 # (as --seeds 1 --rows 0,1,4 --second training.epochs=3). KEPT gets one line per training (NAME names its file); the folders in
@@ -30,6 +32,10 @@ table4)
         --second training.schedule=anneal --second training.warmup=100 --second training.epochs=2 \
         --addsent "$data/adversarial/addsent.json.gz" --addonesent "$data/adversarial/addonesent.json.gz" \
         "${stage[@]}" --out "$RUNS/ablation-$NAME" --keep "$KEPT/ablation-$NAME.jsonl" "$@" || status=$? ;;
+cell)
+    study ablation lab/studies/cell.yaml "inputs.vectors=$data/glove/glove.6B.100d.squad.txt.gz" "${words[@]}" \
+        --addsent "$data/adversarial/addsent.json.gz" --addonesent "$data/adversarial/addonesent.json.gz" \
+        "${stage[@]}" --seeds 12 --rows 1,2,3,4 --out "$RUNS/cell" --keep "$KEPT/cell.jsonl" "$@" || status=$? ;;
 table1)
     study rounds small "${network[@]}" "${words[@]}" "${stage[@]}" \
         --out "$RUNS/rounds-$NAME" --keep "$KEPT/rounds-$NAME.jsonl" "$@" || status=$? ;;
@@ -41,6 +47,6 @@ table5)
 rl)
     study rl training.schedule=anneal training.warmup=100 training.epochs=2 training.evaluate_every=1 "${words[@]}" \
         "${stage[@]}" --out "$RUNS/rl-$NAME" --keep "$KEPT/rl-$NAME.jsonl" "$@" || status=$? ;;
-*) echo "$part: no such part; take table1, table4, table5 or rl" >&2; exit 2 ;;
+*) echo "$part: no such part; take cell, table1, table4, table5 or rl" >&2; exit 2 ;;
 esac
 exit $status
