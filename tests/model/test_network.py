@@ -93,8 +93,8 @@ class Tuned(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.randn(40, 3, 5))
 
-    def forward(self, batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
-        return self.table[batch.question], self.table[batch.context]
+    def forward(self, batch: Batch[Tensor], mix: nn.Module) -> tuple[Tensor, Tensor]:
+        return mix(self.table[batch.question]), mix(self.table[batch.context])
 
 
 def test_a_tuned_encoder_fills_the_contextual_slot_and_is_trained_along() -> None:

@@ -212,7 +212,7 @@ class Encoder(nn.Module):
             parts += [self.pos(pos), self.ner(ner)]
 
         if self.mix is not None:
-            parts.append(required(contextual, "contextual vectors"))
+            parts.append(required(contextual, "contextual layers"))
 
         return parts
 
