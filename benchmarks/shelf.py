@@ -2,6 +2,7 @@
 
     python benchmarks/shelf.py build --data ../shared/data --work /tmp/shelf         # the documents, as files of text
     python benchmarks/shelf.py index --work /tmp/shelf --collection all               # timed; bm25s beside it
+    python benchmarks/shelf.py find --work /tmp/shelf --collection squad --count 400  # recall alone, nothing is read
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection squad # EM, F1, recall; --count, --first
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection train # dev's articles are not in it
     python benchmarks/shelf.py ask --work /tmp/shelf --collection everyday --count 931 [--without]
@@ -164,6 +165,36 @@ def asked_everyday() -> Iterator[tuple[str, list[int], str, str, list[str]]]:
     yield from every
 
 
+def find(work: Path, collection: str, count: int, first: int) -> None:
+    """Recall at 1, 5, 10 and 20, and the time of a search; everyday texts by part."""
+    questions = asked(DATA, count, first)
+    if collection == "everyday":
+        questions = islice(asked_everyday(), first, first + count)
+    shelf = Shelf.open(work / f"{collection}.rmindex")
+    ranks: dict[str, list[int]] = {}
+    times, used = [], []
+    for file, places, question, _, _ in questions:
+        began, cpu = time.perf_counter(), time.process_time()
+        passages = shelf.search(question, 2 * READ)
+        times.append(time.perf_counter() - began)
+        used.append(time.process_time() - cpu)
+        right = [
+            one.file.endswith(file) and any(low <= place < high for place in places)
+            for one in passages
+            for low, high in [one.stretch.span(0, len(one.text))]
+        ]
+        rank = right.index(True) if True in right else 1000
+        part = file.partition("-")[0] if collection == "everyday" else "dev"
+        for name in {part, "all of them"}:
+            ranks.setdefault(name, []).append(rank)
+    rows = []
+    for name, some in sorted(ranks.items()):
+        recall = " / ".join(f"{100 * (np.array(some) < k).mean():.1f}" for k in (1, 5, 10, 20))
+        rows.append((name, len(some), recall))
+    show((collection, "questions", "recall at 1 / 5 / 10 / 20"), rows)
+    print(f"a search: {1000 * np.median(times):.0f} ms, {1000 * np.median(used):.0f} ms of CPU; load {os.getloadavg()[0]:.1f}")
+
+
 def ask(work: Path, model: str, collection: str, count: int, first: int, without: bool) -> None:
     """One line of JSON per question, kept in a file; the table is of all there are.
 
@@ -223,7 +254,7 @@ def tell(work: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("build", "index", "ask", "tell"))
+    parser.add_argument("what", choices=("build", "index", "find", "ask", "tell"))
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--model", default="small")
@@ -238,6 +269,8 @@ if __name__ == "__main__":
         build(options.data, options.work)
     elif options.what == "index":
         index(options.work, options.collection)
+    elif options.what == "find":
+        find(options.work, options.collection, options.count, options.first)
     elif options.what == "ask":
         ask(options.work, options.model, options.collection, options.count, options.first, options.without)
     else:

@@ -22,9 +22,9 @@ Floats = NDArray[np.float32]
 # Chosen on everyday texts (`held`) and on articles of SQuAD that the table did not learn from:
 # log/2026-11-18-folders.md.
 MEANING = 0.6
-IN_PART = 0.6  # what the best part counts in the cosine, against the whole passage
+IN_PART = 0.5  # what the best part counts in the cosine, against the whole passage
 AROUND = 0.2
-FULL = 0.5  # BM25 counts in full from this share of what the question's words could have on
+FULL = 0.7  # BM25 counts in full from this share of what the question's words could have on
 REFINED = 100  # passages whose parts are looked at
 BY_WORDS = 200  # passages that the words put forward
 BY_MEANING = 200  # passages that the vectors put forward

@@ -11,6 +11,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,9 +32,10 @@ from rmreader.documents.index import (
 )
 from rmreader.documents.places import TextSpan
 from rmreader.documents.sqlite_file import OLD_FORMAT, IndexFile, application_id, connect
-from rmreader.documents.sqlite_search import search
+from rmreader.documents.sqlite_search import Found, search
 from rmreader.documents.sqlite_vectors import VectorCache, write_vectors
 
+_AT_ONCE = 500  # passages that one statement names
 _MOST_ROWS = 100_000  # passages that one call gives
 _UPGRADE_BATCH = 500  # documents of one transaction
 
@@ -52,14 +54,23 @@ class SqliteIndex:
             return []
         encoder = shipped_encoder()
 
-        def work(base: sqlite3.Connection) -> list[Passage]:
+        def work(base: sqlite3.Connection) -> tuple[Found, list[Passage]]:
             stored = None
             if application_id(base) != OLD_FORMAT:
                 state = (self.file.signature(), self.file.version(base))
                 stored = self._vectors.get(base, encoder, state)
-            return _passages_by_id(base, search(base, question, count, encoder, stored))
+            found = search(base, question, count, encoder, stored)
+            return found, _passages_by_id(base, found.ids)
 
-        return self.file.read(work)
+        found, passages = self.file.read(work)
+        scores = found.scores([passage.text for passage in passages], encoder)
+        scored = [
+            replace(passage, score=score)
+            for passage, score in zip(passages, scores.tolist(), strict=True)
+            if score > 0
+        ]
+        scored.sort(key=lambda passage: (-passage.score, int(passage.id)))
+        return scored[:count]
 
     def document(self, root: str, file: str) -> list[Passage]:
         """All passages of one document, in order."""
@@ -227,18 +238,16 @@ def _select(base: sqlite3.Connection, condition: str, values: Sequence[object]) 
     return [_passage(row) for row in base.execute(query, values)]
 
 
-def _passages_by_id(base: sqlite3.Connection, scores: dict[int, float]) -> list[Passage]:
-    """The passages of these ids with their scores, in the order of ``scores``."""
-    passages: list[Passage] = []
-    for id, score in scores.items():
-        rows = _select(base, "passages.id = ?", (id,))
-        if len(rows) != 1:
-            raise ValueError("the search points at a passage that is not there")
-        found = rows[0]
-        passages.append(
-            Passage(found.id, found.root, found.file, found.stretch, found.offsets, score)
-        )
-    return passages
+def _passages_by_id(base: sqlite3.Connection, ids: Sequence[int]) -> list[Passage]:
+    """The passages of these ids, in their order."""
+    by_id: dict[int, Passage] = {}
+    for begin in range(0, len(ids), _AT_ONCE):
+        some = ids[begin : begin + _AT_ONCE]
+        rows = _select(base, f"passages.id IN ({', '.join('?' * len(some))})", some)
+        by_id.update((int(passage.id), passage) for passage in rows)
+    if len(by_id) != len(ids):
+        raise ValueError("the search points at a passage that is not there")
+    return [by_id[id] for id in ids]
 
 
 def _passage(row: tuple[Any, ...]) -> Passage:

@@ -7,6 +7,8 @@ part.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,30 +35,51 @@ Rows = NDArray[np.int64]
 """Places of passages among the stored vectors."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a search in the file put forward; the parts of the passages are looked at afterwards.
+
+    A writer has to wait for whoever reads the file, so that nothing is done there but reading.
+    """
+
+    ids: list[int]
+    words: Floats
+    whole: Floats
+    around: Floats
+    question: Floats | None
+    """The vector; None where there is nothing but the words."""
+
+    def scores(self, texts: Sequence[str], encoder: TextEncoder) -> Floats:
+        """Of the passages, whose texts are these."""
+        if self.question is None:
+            return self.words
+        parts = encoder.similarity_of_parts(texts, self.question)
+        return with_neighbours(fit(with_parts(self.whole, parts), self.words), self.around)
+
+
 def search(
     base: sqlite3.Connection,
     question: str,
     count: int,
     encoder: TextEncoder,
     stored: StoredVectors | None,
-) -> Scores:
-    """The best passages, best first; by words alone while some have no vectors."""
+) -> Found:
+    """Passages that may be the best; by words alone while some have no vectors."""
     words = content_words(question)
     expression = " OR ".join(f'"{word}"' for word in words)
     found = _search_words(base, expression, max(count, BY_WORDS))
     if stored is None or not stored.has(found):
-        return _best(_relative(found), count)
+        best = _best(_relative(found), count)
+        shares = np.array(list(best.values()), np.float32)
+        return Found(list(best), shares, shares, shares, None)
     vector = encoder.encode_question(question)
     similarity = stored.vectors.similarity(vector)
     worth = word_worth(_count_passages(base, words), len(stored.ids))
     by_words = _shares(stored, found, worth)
     fits = fit(similarity, by_words)
     rows = _candidates(stored, found, similarity, fits, max(count, REFINED))
-    parts = encoder.similarity_of_parts(_texts(base, stored.ids[rows]), vector)
-    refined = fit(with_parts(similarity[rows], parts), by_words[rows])
-    scores = with_neighbours(refined, stored.around(fits)[rows])
     ids = stored.ids[rows].tolist()
-    return _best(dict(zip(ids, scores.tolist(), strict=True)), count)
+    return Found(ids, by_words[rows], similarity[rows], stored.around(fits)[rows], vector)
 
 
 def _search_words(base: sqlite3.Connection, expression: str, limit: int) -> Scores:
@@ -110,16 +133,6 @@ def _candidates(
     by_meaning = _largest(similarity, max(count, BY_MEANING))
     rows = np.union1d(stored.rows(found), by_meaning)
     return rows[_largest(fits[rows], count)]
-
-
-def _texts(base: sqlite3.Connection, ids: Rows) -> list[str]:
-    texts: list[str] = []
-    for id in ids.tolist():
-        row = base.execute("SELECT text FROM passages WHERE id = ?", (id,)).fetchone()
-        if row is None or type(row[0]) is not str:
-            raise ValueError("the search points at a passage that is not there")
-        texts.append(row[0])
-    return texts
 
 
 def _best(scores: Scores, count: int) -> Scores:
