@@ -192,7 +192,8 @@ def find(work: Path, collection: str, count: int, first: int) -> None:
         recall = " / ".join(f"{100 * (np.array(some) < k).mean():.1f}" for k in (1, 5, 10, 20))
         rows.append((name, len(some), recall))
     show((collection, "questions", "recall at 1 / 5 / 10 / 20"), rows)
-    print(f"a search: {1000 * np.median(times):.0f} ms, {1000 * np.median(used):.0f} ms of CPU; load {os.getloadavg()[0]:.1f}")
+    milliseconds = [1000 * float(np.median(some)) for some in (times, used)]
+    print("a search: {:.0f} ms, {:.0f} ms of CPU;".format(*milliseconds), f"load {os.getloadavg()[0]:.1f}")
 
 
 def ask(work: Path, model: str, collection: str, count: int, first: int, without: bool) -> None:
