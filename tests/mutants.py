@@ -283,9 +283,8 @@ def remember(name: str, result: str, mistake: Mistake | None = None) -> str:
 
 def judge(mistake: Mistake, path: Path, copy: Path) -> str:
     """'caught', 'not caught', or that the tests fail without the mistake."""
-    tests = "".join(
-        (copy / name).read_text(encoding="utf-8") for name in mistake.tests.split() if (copy / name).is_file()
-    )
+    files = sorted({name.partition("::")[0] for name in mistake.tests.split()})
+    tests = "".join((copy / name).read_text(encoding="utf-8") for name in files)
     clean = key(
         "clean", mistake.tests, tests, *(p.read_text(encoding="utf-8") for p in sorted((copy / "src").rglob("*.py")))
     )
