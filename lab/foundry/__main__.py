@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lab.foundry.stages import STAGES, Foundry
+from lab.foundry.stages import STAGES, TEACHERS, Foundry
 from rmreader.core.errors import UserError
 
 
@@ -30,9 +30,19 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="where everything is made")
     parser.add_argument("--share", type=float, default=1.0, help="of the data, to rehearse")
     parser.add_argument("--until", choices=names, default=names[-1], help="the last stage to run")
+    parser.add_argument(
+        "--teachers", nargs="+", choices=TEACHERS, default=TEACHERS, help="those to learn from"
+    )
     parser.add_argument("settings", nargs="*", help="changes to every recipe: section.key=value")
     args = parser.parse_args()
-    foundry = Foundry(args.data, args.encoders, args.work, args.share, tuple(args.settings))
+    foundry = Foundry(
+        data=args.data,
+        encoders=args.encoders,
+        work=args.work,
+        share=args.share,
+        settings=tuple(args.settings),
+        teachers=tuple(args.teachers),
+    )
     try:
         foundry.run(args.until)
     except UserError as error:

@@ -18,6 +18,7 @@ from rmreader.core.errors import UserError
 
 RECIPES = Path(__file__).parent / "recipes"
 REPOSITORY = Path(__file__).parent.parent.parent
+LEARNED = "learn.json.gz"
 TEACHERS = ("mpnet-a", "mpnet-b")
 DOUBTED = ("held-squad.json.gz", "held-everyday.json.gz", "test-everyday.json.gz")
 STUDENTS = ("base", "base-12", "small")
@@ -32,6 +33,7 @@ class Foundry:
     work: Path
     share: float = 1.0
     settings: tuple[str, ...] = ()
+    teachers: tuple[str, ...] = TEACHERS
 
     def run(self, until: str) -> None:
         """Every stage up to ``until``; what it cost is printed and kept in costs.jsonl."""
@@ -56,34 +58,48 @@ class Foundry:
             how()
 
     def command(self, *words: str | Path) -> None:
-        """Run a Python module; its encoders and its cache are this foundry's."""
+        """Run a Python module to its end; its encoders and its cache are this foundry's."""
+        self.together([words])
+
+    def together(self, commands: Sequence[Sequence[str | Path]]) -> None:
+        """Run several Python modules side by side, to the end of the last."""
         environment = {
             **os.environ,
             "RMREADER_ENCODERS": str(self.path("encoders")),
             "RMREADER_CACHE": str(self.path("cache")),
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
         }
-        command = [sys.executable, "-m", *map(str, words)]
-        if subprocess.run(command, env=environment, check=False).returncode:
-            raise UserError(f"{' '.join(command[2:])}: it failed; its reason is above.")
+        processes = []
+        commands = [words for words in commands if words]
+        for words in commands:
+            command = [sys.executable, "-m", *map(str, words)]
+            processes.append(subprocess.Popen(command, env=environment))
+        failed = []
+        for words, process in zip(commands, processes, strict=True):
+            if process.wait():
+                failed.append(" ".join(map(str, words)))
+        if failed:
+            raise UserError(f"{'; '.join(failed)}: it failed; its reason is above.")
 
-    def train(self, recipe: str, train: str, *settings: str) -> None:
-        """Train a reader, or go on training it."""
+    def training(self, recipe: str, *settings: str) -> list[str | Path]:
+        """The command that trains a reader, or goes on training it; nothing where it is trained."""
         out = self.path(recipe)
         if (out / "best" / "reader.json").exists():
-            return
+            return []
         resume = ["--resume"] if (out / "run").exists() else []
-        self.command(
+        return [
             *("rmreader", "train", RECIPES / f"{recipe}.yaml"),
-            *("--train", self.path(train), "--out", out),
+            *("--train", self.path(LEARNED), "--out", out),
             *settings,
             *self.settings,
             *resume,
-        )
+        ]
 
 
 def questions(foundry: Foundry) -> None:
     """The files to learn from, to choose by and to measure on."""
+    if foundry.path(LEARNED).exists():
+        return
     work = foundry.work
     foundry.make("held-squad.json.gz", lambda: data.squad(foundry.data, work, foundry.share))
     foundry.make(
@@ -93,7 +109,7 @@ def questions(foundry: Foundry) -> None:
     count = max(1, round(foundry.share * TEXTS))
     made = foundry.path("made-texts.json.gz")
     foundry.make(made.name, lambda: write_made_texts(made, count=count))
-    foundry.make("learn.json.gz", lambda: data.learn(work, data.SHARES, "learn.json.gz"))
+    data.learn(work, data.SHARES, LEARNED)
 
 
 def encoders(foundry: Foundry) -> None:
@@ -108,14 +124,9 @@ def encoders(foundry: Foundry) -> None:
 
 
 def teachers(foundry: Foundry) -> None:
-    """Two unlike teachers on MPNet, one after the other: each fills the memory of a GPU."""
-    for name in TEACHERS:
-        foundry.train(name, "learn.json.gz")
-
-
-def beginnings(foundry: Foundry) -> None:
-    """What `small` begins from; it can be trained beside the teachers, on the same GPU."""
-    foundry.train("small-first", "learn.json.gz")
+    """Unlike teachers on MPNet, one after the other: each fills a GPU."""
+    for name in foundry.teachers:
+        foundry.together([foundry.training(name)])
 
 
 def words(foundry: Foundry) -> None:
@@ -123,18 +134,18 @@ def words(foundry: Foundry) -> None:
     out = foundry.path("words.safetensors")
     if out.exists():
         return
-    readers = [foundry.path(name) / "best" for name in TEACHERS]
-    learned = foundry.path("learn.json.gz")
+    readers = [foundry.path(name) / "best" for name in foundry.teachers]
+    learned = foundry.path(LEARNED)
     foundry.command("lab.foundry.words", *readers, "--train", learned, "--out", out)
 
 
 def students(foundry: Foundry) -> None:
-    """The readers that ship, learning from the references and from what the teachers said."""
-    for name in STUDENTS:
-        settings = [f"training.teacher={foundry.path('words.safetensors')}"]
-        if name == "small":
-            settings.append(f"training.init={foundry.path('small-first')}")
-        foundry.train(name, "learn.json.gz", *settings)
+    """The readers that ship, learning from the references and from what the teachers said.
+
+    Side by side: each of them leaves much of a GPU idle.
+    """
+    teacher = f"training.teacher={foundry.path('words.safetensors')}"
+    foundry.together([foundry.training(name, teacher) for name in STUDENTS])
 
 
 def shipped(foundry: Foundry) -> None:
@@ -161,7 +172,6 @@ STAGES: Sequence[Callable[[Foundry], None]] = (
     questions,
     encoders,
     teachers,
-    beginnings,
     words,
     students,
     shipped,
