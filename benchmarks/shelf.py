@@ -5,7 +5,7 @@
     python benchmarks/shelf.py find --work /tmp/shelf --collection squad --count 400  # recall alone, nothing is read
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection squad # EM, F1, recall; --count, --first
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection train # dev's articles are not in it
-    python benchmarks/shelf.py ask --work /tmp/shelf --collection everyday --count 931 [--without]
+    python benchmarks/shelf.py ask --work /tmp/shelf --collection everyday --count 931
 
 Run it with the repository's folder in PYTHONPATH, for ``lab``.
 
@@ -196,12 +196,12 @@ def find(work: Path, collection: str, count: int, first: int) -> None:
     print("a search: {:.0f} ms, {:.0f} ms of CPU;".format(*milliseconds), f"load {os.getloadavg()[0]:.1f}")
 
 
-def ask(work: Path, model: str, collection: str, count: int, first: int, without: bool) -> None:
+def ask(work: Path, model: str, collection: str, count: int, first: int) -> None:
     """One line of JSON per question, kept in a file; the table is of all there are.
 
-    ``without``: as if the question's own document were not there, so that every answer is wrong.
+    ``lab/folders.py`` asks folders that lack the question's document, too.
     """
-    kept = work / f"{Path(model).name}-{collection}{'-without' if without else ''}.jsonl"
+    kept = work / f"{Path(model).name}-{collection}.jsonl"
     questions = asked(DATA, count, first)
     if collection == "everyday":
         questions = islice(asked_everyday(), first, first + count)
@@ -209,9 +209,7 @@ def ask(work: Path, model: str, collection: str, count: int, first: int, without
     with kept.open("a", encoding="utf-8") as out:
         for file, places, question, paragraph, references in questions:
             began, cpu = time.perf_counter(), time.process_time()
-            passages = shelf.search(question, 4 * READ if without else READ)
-            if without:
-                passages = [passage for passage in passages if not passage.file.endswith(file)][:READ]
+            passages = shelf.search(question, READ)
             answers = list(reader.ask_many([(question, one.text) for one in passages], top=3, always=True))
             took, used = time.perf_counter() - began, time.process_time() - cpu
             right = [
@@ -262,7 +260,6 @@ if __name__ == "__main__":
     parser.add_argument("--collection", choices=sorted(FOLDERS), default="squad")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--without", action="store_true", help="as if the question's document were not there")
     options = parser.parse_args()
     DATA = options.data
     if options.what == "build":
@@ -273,6 +270,6 @@ if __name__ == "__main__":
     elif options.what == "find":
         find(options.work, options.collection, options.count, options.first)
     elif options.what == "ask":
-        ask(options.work, options.model, options.collection, options.count, options.first, options.without)
+        ask(options.work, options.model, options.collection, options.count, options.first)
     else:
         tell(options.work)
