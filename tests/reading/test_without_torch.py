@@ -44,10 +44,10 @@ def test_ask_on_the_command_line_never_imports_torch(folder: Path, tmp_path: Pat
     assert not HEAVY & set(json.loads(modules))
 
 
-def test_the_base_install_needs_six_packages() -> None:
+def test_the_base_install_needs_seven_packages() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split(r"[<>=\[; ]", requirement)[0] for requirement in project["dependencies"]}
-    assert needed == {"numpy", "onnxruntime", "PyYAML", "rich", "safetensors", "typer"}
+    assert needed == {"numpy", "onnxruntime", "pypdfium2", "PyYAML", "rich", "safetensors", "typer"}
 
 
 def test_everything_a_reader_does_works_where_torch_cannot_be_imported(folder: Path) -> None:

@@ -12,6 +12,7 @@ from support.in_parts import InParts
 from rmreader.server.batcher import CLIENT, Batcher
 from rmreader.server.documents import Documents
 from rmreader.server.settings import Settings
+from rmreader.server.uploads import DocumentReader
 
 
 async def ask(batcher: Batcher, client: str, question: str, passage: str) -> None:
@@ -83,7 +84,7 @@ def test_a_client_searches_once_at_a_time(shelf: Any, reader: Any) -> None:
     order: list[str] = []
 
     async def run() -> None:
-        documents = Documents(shelf, Batcher(reader, Settings()))
+        documents = Documents(shelf, Batcher(reader, Settings()), DocumentReader(Settings()))
 
         async def look(client: str) -> None:
             CLIENT.set(client)
