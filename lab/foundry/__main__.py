@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lab.foundry.stages import STAGES, TEACHERS, Foundry
+from lab.foundry.stages import STAGES, STUDENTS, TEACHERS, Foundry
 from rmreader.core.errors import UserError
 
 
@@ -33,6 +33,9 @@ def main() -> None:
     parser.add_argument(
         "--teachers", nargs="+", choices=TEACHERS, default=TEACHERS, help="those to learn from"
     )
+    parser.add_argument(
+        "--students", nargs="+", choices=STUDENTS, default=STUDENTS, help="those to make"
+    )
     parser.add_argument("settings", nargs="*", help="changes to every recipe: section.key=value")
     args = parser.parse_args()
     foundry = Foundry(
@@ -42,6 +45,7 @@ def main() -> None:
         share=args.share,
         settings=tuple(args.settings),
         teachers=tuple(args.teachers),
+        students=tuple(args.students),
     )
     try:
         foundry.run(args.until)

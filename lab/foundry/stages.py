@@ -34,6 +34,7 @@ class Foundry:
     share: float = 1.0
     settings: tuple[str, ...] = ()
     teachers: tuple[str, ...] = TEACHERS
+    students: tuple[str, ...] = STUDENTS
 
     def run(self, until: str) -> None:
         """Every stage up to ``until``; what it cost is printed and kept in costs.jsonl."""
@@ -145,7 +146,7 @@ def students(foundry: Foundry) -> None:
     Side by side: each of them leaves much of a GPU idle.
     """
     teacher = f"training.teacher={foundry.path('words.safetensors')}"
-    foundry.together([foundry.training(name, teacher) for name in STUDENTS])
+    foundry.together([foundry.training(name, teacher) for name in foundry.students])
 
 
 def shipped(foundry: Foundry) -> None:
@@ -154,7 +155,7 @@ def shipped(foundry: Foundry) -> None:
     files = ("held-squad.json.gz", "held-everyday.json.gz")
     foundry.make(held.name, lambda: data.join([foundry.path(name) for name in files], held))
     attacked = foundry.data / "adversarial"
-    for name in STUDENTS:
+    for name in foundry.students:
         out = foundry.path(f"shipped/{name}")
         if out.exists():
             continue

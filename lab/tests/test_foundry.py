@@ -108,14 +108,15 @@ def test_every_stage_runs_once_and_ends_in_readers_that_answer(
     sources: Path, tmp_path: Path
 ) -> None:
     work = tmp_path / "foundry"
-    first = run(sources, work, "--until", "teachers")
+    first = run(sources, work, "--teachers", "mpnet-a", "--until", "teachers")
     assert "questions" in first
     assert "words" not in first
     made = (work / "mpnet-a" / "best" / "reader.json").stat().st_mtime_ns
 
-    run(sources, work)
+    students = ("base-12", "small")
+    run(sources, work, "--teachers", "mpnet-a", "--students", *students, "--until", "shipped")
     assert (work / "mpnet-a" / "best" / "reader.json").stat().st_mtime_ns == made
-    for name in ("base", "base-12", "small"):
+    for name in students:
         reader = Reader.load(work / "shipped" / name)
         answers = reader.ask("When was it built?", "It was built in 1843 by Ada Berg.", always=True)
         assert answers[0].text in "It was built in 1843 by Ada Berg."

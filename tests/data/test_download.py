@@ -211,9 +211,10 @@ def test_a_server_that_stays_silent_is_given_up(server: Server, tmp_path: Path) 
         get(server.file(), tmp_path, attempts=2, timeout=0.1)
 
 
-def test_offline_the_message_says_which_address_and_what_to_do(server: Server, tmp_path: Path) -> None:
-    file = server.file()
-    server.server_close()  # nobody listens at that address any more
+def test_offline_the_message_says_which_address_and_what_to_do(tmp_path: Path) -> None:
+    with Server() as closed:
+        file = closed.file()
+    # Nobody listens at that address any more.
     with pytest.raises(UserError) as caught:
         get(file, tmp_path, attempts=2)
     message = str(caught.value)
