@@ -70,15 +70,22 @@ class Foundry:
             "RMREADER_CACHE": str(self.path("cache")),
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
         }
-        processes = []
         commands = [words for words in commands if words]
-        for words in commands:
-            command = [sys.executable, "-m", *map(str, words)]
-            processes.append(subprocess.Popen(command, env=environment))
+        processes: list[subprocess.Popen[bytes]] = []
         failed = []
-        for words, process in zip(commands, processes, strict=True):
-            if process.wait():
-                failed.append(" ".join(map(str, words)))
+        try:
+            for words in commands:
+                command = [sys.executable, "-m", *map(str, words)]
+                processes.append(subprocess.Popen(command, env=environment))
+            for words, process in zip(commands, processes, strict=True):
+                if process.wait():
+                    failed.append(" ".join(map(str, words)))
+        finally:
+            # Whoever interrupts the foundry stops its trainings, each with a checkpoint.
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()
         if failed:
             raise UserError(f"{'; '.join(failed)}: it failed; its reason is above.")
 

@@ -19,7 +19,7 @@ from rmreader.documents.shelf import Shelf
 from rmreader.documents.sqlite_index import SqliteIndex
 
 REPLACEMENTS = int(os.environ.get("RMREADER_REPLACEMENTS", "6"))  # by cp and by mv, in turn
-MOST_QUESTIONS = 2  # that begin after the replacement until one is answered from the new file
+WITHIN = 2.0  # seconds
 QUESTION = "Who built the lighthouse?"
 BUILDERS = ["Ada Marlow", "Bela Quist"]
 
@@ -48,14 +48,13 @@ def replace_file(new: Path, path: Path, how: str) -> None:
         subprocess.run(["cp", str(new), str(path)], check=True)
 
 
-def wait_for(condition: Callable[[], bool]) -> tuple[float, int]:
-    """Seconds until it holds, and how often it was looked at."""
+def wait_for(condition: Callable[[], bool]) -> float:
+    """Seconds until it holds."""
     began = time.monotonic()
-    looks = 1
     while not condition():
         assert time.monotonic() < began + 60
-        looks += 1
-    return time.monotonic() - began, looks
+        time.sleep(0.01)
+    return time.monotonic() - began
 
 
 @pytest.fixture
@@ -96,11 +95,8 @@ def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], 
     statuses: list[int] = []
 
     def ask() -> dict[str, Any]:
-        status = 503  # a busy machine may say that there is too much to do: then ask again
-        while status == 503:
-            response = httpx.post(f"{url}/v1/ask", json={"question": QUESTION, "always": True}, timeout=60)
-            status = response.status_code
-        statuses.append(status)
+        response = httpx.post(f"{url}/v1/ask", json={"question": QUESTION, "always": True}, timeout=30)
+        statuses.append(response.status_code)
         return dict(response.json())
 
     def load() -> None:
@@ -115,25 +111,19 @@ def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], 
     for thread in threads:
         thread.start()
     slowest = 0.0
-    most = 0
     try:
         for number in range(REPLACEMENTS):
             # Each of the two ways in turn, each with the larger and with the smaller index.
             side = (number + 1) % 2
             replace_file(indexes[side], tmp_path / "served.rmindex", ["cp", "mv"][number // 2 % 2])
-            seconds, questions = wait_for(answers(BUILDERS[side]))
-            slowest = max(slowest, seconds)
-            most = max(most, questions)
+            slowest = max(slowest, wait_for(answers(BUILDERS[side])))
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    print(
-        f"{REPLACEMENTS} replacements, {len(statuses)} questions, "
-        f"new answers within {slowest:.2f} s and {most} questions"
-    )
+    print(f"{REPLACEMENTS} replacements, {len(statuses)} questions, new answers within {slowest:.2f} s")
     assert set(statuses) == {200}
-    assert most <= MOST_QUESTIONS  # not the seconds: on a busy machine one question takes longer
+    assert slowest < WITHIN
 
 
 @pytest.mark.parametrize("how", ["cp", "mv"])

@@ -16,6 +16,7 @@ from rmreader.documents.citations import (
     LocatedAnswer,
     LocatedAnswers,
     locate_answers,
+    place_all,
 )
 from rmreader.documents.passages import Passages, split
 from rmreader.reading.reader import Reader
@@ -89,10 +90,4 @@ def _locate(passages: Passages, citations: Citations) -> LocatedAnswers:
         boxes = tuple(passages.documents[number].boxes(citation.start, citation.end))
         return LocatedAnswer(answer, original, passages.names[number], span.page, boxes)
 
-    return LocatedAnswers(
-        answers=tuple(locate(citation) for citation in citations),
-        no_answer=citations.no_answer,
-        guess=None if citations.guess is None else locate(citations.guess),
-        absent=citations.absent,
-        runner_up=None if citations.runner_up is None else locate(citations.runner_up),
-    )
+    return place_all(citations, locate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from rmreader.documents.in_file import NOWHERE, FilePlace, Read, find_in_file, r
 from rmreader.documents.index import Passage
 from rmreader.documents.parse import Box
 from rmreader.documents.passages import Passages, trim
-from rmreader.reading.answers import Answer, Answers, RankedAnswers
+from rmreader.reading.answers import A, Answer, Answers, RankedAnswers
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,19 @@ class LocatedAnswers(RankedAnswers[LocatedAnswer]):
     """The answers to one question, each with its place in its file."""
 
 
+def place_all(answers: RankedAnswers[A], locate: Callable[[A], LocatedAnswer]) -> LocatedAnswers:
+    """All that was found for a question, each answer with the place that ``locate`` gives it."""
+    guess = answers.guess
+    runner_up = answers.runner_up
+    return LocatedAnswers(
+        answers=tuple(locate(answer) for answer in answers),
+        no_answer=answers.no_answer,
+        guess=None if guess is None else locate(guess),
+        absent=answers.absent,
+        runner_up=None if runner_up is None else locate(runner_up),
+    )
+
+
 def locate_answers(passages: Passages, answers: Answers) -> LocatedAnswers:
     """The answers that a reader found in ``passages.text``, with their places in the files."""
 
@@ -74,13 +88,7 @@ def locate_answers(passages: Passages, answers: Answers) -> LocatedAnswers:
         boxes = tuple(passages.boxes(answer))
         return LocatedAnswer(answer, original, file, passages.page(answer), boxes)
 
-    return LocatedAnswers(
-        answers=tuple(locate(answer) for answer in answers),
-        no_answer=answers.no_answer,
-        guess=None if answers.guess is None else locate(answers.guess),
-        absent=answers.absent,
-        runner_up=None if answers.runner_up is None else locate(answers.runner_up),
-    )
+    return place_all(answers, locate)
 
 
 @dataclass(frozen=True)
