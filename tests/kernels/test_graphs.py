@@ -70,6 +70,26 @@ def test_replayed_steps_equal_plain_ones_and_warming_up_is_not_training() -> Non
 
 
 @CUDA
+def test_a_shape_that_is_captured_ahead_is_not_stepped_on() -> None:
+    model = Model("cuda")
+    plain = Model("cuda")
+    graphed = Graphed(model.step, model.state)
+    graphed.capture(batch(9, 0, "cuda"))
+    assert torch.equal(model.weight, plain.weight)
+    for place, rows in enumerate([2, 9, 3]):
+        torch.manual_seed(place)
+        got = graphed(batch(rows, place, "cuda"))["sum"].clone()
+        torch.manual_seed(place)
+        torch.testing.assert_close(got, plain.step(batch(rows, place, "cuda"))["sum"])
+
+
+def test_on_the_cpu_nothing_is_captured_ahead() -> None:
+    model = Model("cpu")
+    Graphed(model.step, model.state).capture(batch(2))
+    assert not model.momentum
+
+
+@CUDA
 def test_a_step_that_cannot_be_captured_still_runs(capsys: pytest.CaptureFixture[str]) -> None:
     model = Model("cuda")
 

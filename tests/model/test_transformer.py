@@ -79,6 +79,16 @@ def test_frozen_layers_are_those_of_hugging_face(folder: Path) -> None:
     assert (found - expected).abs().max() < TOLERANCE
 
 
+def test_the_mask_with_the_bias_lies_as_fused_kernels_need_it(mpnet: Path) -> None:
+    bias = load_transformer(mpnet).position_bias
+    assert bias is not None
+    mask = bias(torch.tensor([[True] * 5, [True, True, False, False, False]]))
+    assert mask.shape[2:] == (5, 5)
+    assert mask.stride(-1) == 1  # else torch takes no fused kernel, and says nothing
+    assert (mask[1, :, :, 2:] < -1e8).all()
+    assert (mask[0].abs() < 100).all()
+
+
 def test_frozen_vectors_do_not_depend_on_batch_mates(folder: Path) -> None:
     encoder = FrozenTransformer(folder)
     table = encoder.table(VOCABULARY)

@@ -44,14 +44,30 @@ class Graphed:
         tensors = flatten(batch)
         if self.failed or not tensors[0].is_cuda:
             return self.step(batch)
-        shapes = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+        shapes = _shapes_of(tensors)
         captured = self._graphs.pop(shapes, None) or self._capture(batch)
         if captured is None:
+            # A step without a graph needs the memory that the graphs hold.
+            self._graphs.clear()
+            torch.cuda.empty_cache()
             return self.step(batch)
         self._graphs[shapes] = captured  # the most recently used is last
         if len(self._graphs) > self.limit:
             self._graphs.popitem(last=False)
         return captured.replay(tensors)
+
+    def capture(self, batch: Batch[Tensor]) -> None:
+        """Capture the step for batches of this shape without taking it.
+
+        Graphs share their memory, and what the largest shape holds has room for all others: it
+        should be the first. The other way round each larger shape would take memory of its own.
+        """
+        tensors = flatten(batch)
+        if self.failed or not tensors[0].is_cuda:
+            return
+        captured = self._capture(batch)
+        if captured is not None:
+            self._graphs[_shapes_of(tensors)] = captured
 
     def _capture(self, batch: Batch[Tensor]) -> _Captured | None:
         """The step on batches of this shape as a graph,
@@ -95,6 +111,9 @@ class _Captured:
             for _ in range(_WARM_UP):
                 step(self.batch)
         torch.cuda.current_stream().wait_stream(side)
+        # A capture allocates in a pool of its own: what warming up leaves is in its way.
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
         self.graph = torch.cuda.CUDAGraph()
         # thread_local: the thread that makes batches may pin memory
         # meanwhile, which a global capture would not survive
@@ -105,6 +124,11 @@ class _Captured:
         copy_all(self.tensors, tensors)
         self.graph.replay()
         return self.results
+
+
+def _shapes_of(tensors: Sequence[Tensor]) -> Shapes:
+    """By what a graph is found again."""
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
 def flatten(batch: Batch[Tensor]) -> list[Tensor]:

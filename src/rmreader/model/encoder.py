@@ -97,6 +97,10 @@ class ScalarMix(nn.Module):
             mixed = mixed + layers[number] * shares[number]
         return mixed
 
+    def compile_mix(self) -> None:
+        """Mix layers that lie apart in one kernel: each of them is read once."""
+        self.of_layers = torch.compile(self.of_layers, dynamic=True)  # type: ignore[method-assign]
+
     def _shares(self) -> Tensor:
         """What each layer is multiplied by."""
         logits: Tensor = self.weights

@@ -106,11 +106,23 @@ class PositionBias(nn.Module):
         hidden = torch.where(mask, 0.0, _HIDDEN)
         added = bias + hidden[:, None, None, :]
 
-        return added.to(product_type(bias))
+        # The sum lies in memory as the bias does, heads last. The fused kernels take no such mask,
+        # and torch would compute every pair of pieces in float instead, in three times the time.
+        return added.to(product_type(bias)).contiguous()
 
 
 def _no_bias(hidden: Tensor) -> None:
     """In the place of MPNet's own bias, which ``PositionBias`` has put into the mask."""
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    """Attention by a fused kernel.
+
+    Not compiled: for lengths it does not know, the compiler takes none of the fused kernels, and
+    keeps a matrix of all pairs of pieces for each head and layer.
+    """
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout)
 
 
 class FusedAttention(nn.Module):
@@ -145,13 +157,7 @@ class FusedAttention(nn.Module):
 
         # The mask must be of the products' type.
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attention_mask.to(query.dtype),
-            dropout,
-        )
+        mixed = attend(query, key, value, attention_mask.to(query.dtype), dropout)
         mixed = mixed.transpose(1, 2).reshape(hidden_states.shape)
 
         return (self.o(mixed),)
