@@ -250,3 +250,13 @@ def test_a_tuned_encoder_is_tuned_further_without_another_copy_of_it(
     shutil.rmtree(tmp_path / "first")
     assert Run(tiny.setup(tmp_path / "second", *again, resume=True)).go(Stop()).finished
     Reader.load(tmp_path / "second" / "best", engine="torch").ask("Who?", "Ada made it.")
+
+
+def test_questions_are_counted_by_the_pieces_that_a_tuned_encoder_reads(tiny: Any, bert: Path, tmp_path: Path) -> None:
+    words = (f"inputs.contextual={bert}", "inputs.contextual_mode=tuned")
+    feed = tiny.setup(tmp_path / "run", *words, "inputs.contextual_pairing=together", "training.max_context=9").train
+    lengths = feed.lengths(9)
+    around = 3  # [CLS], and [SEP] after each text
+    for number, counted in enumerate(lengths.tolist()):
+        batch = next(iter(feed.batches([np.array([number])])))[1]
+        assert batch.contextual.piece_mask.sum() == counted + around

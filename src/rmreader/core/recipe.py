@@ -157,6 +157,12 @@ class Training:
     """Share of the teacher's distributions in the loss; the rest is the references'."""
     teacher_temperature: Positive = 1.0
     """The teacher's and the student's log-probabilities are divided by this, then compared."""
+    teacher_states: str = ""
+    """Learn a teacher's states of every word too: a file that `lab/foundry` makes; empty: none."""
+    teacher_states_weight: NonNegative = 1.0
+    """Weight of learning those states at the first step; it falls to 0 at the last."""
+    inherit: str = ""
+    """Start the aligner and the pointer from this reader's; all else starts as without it."""
     holdout_seed: Annotated[int, Range(least=-1, below=2**63)] = -1
     """Seed of the choice of held-out articles; -1: training.seed. Give it again with init."""
 
@@ -246,10 +252,14 @@ def _parse_override(override: str) -> tuple[str, str, Any]:
 
 
 def _contradiction(recipe: Recipe) -> str | None:
-    """Say what in a recipe does not go together, and the remedy; every such rule is here."""
+    """Say what in a recipe does not go together, and the remedy; every such rule is below."""
+    return _of_inputs(recipe) or _of_training(recipe)
+
+
+def _of_inputs(recipe: Recipe) -> str | None:
+    """What of the inputs and the network does not go together."""
     inputs = recipe.inputs
     network = recipe.network
-    training = recipe.training
     word_inputs = (inputs.vectors, inputs.characters, inputs.exact_match, inputs.tags)
     if not any(word_inputs) and not inputs.contextual:
         return "inputs: all are off, and so is reading; turn one on, as inputs.characters=true."
@@ -262,11 +272,21 @@ def _contradiction(recipe: Recipe) -> str | None:
         return (
             f"network.align={network.align}: reattention needs both; set network.reattention=false."
         )
+    return None
+
+
+def _of_training(recipe: Recipe) -> str | None:
+    """What of the training does not go together."""
+    training = recipe.training
     if training.schedule == "halve" and training.holdout <= 0:
         return (
             "training.schedule=halve: halving is decided on held-out articles, and "
             "training.holdout is 0; set training.schedule=anneal, or hold some out."
         )
+    if training.teacher_states and not training.teacher:
+        return "training.teacher_states: a student of states has a teacher; set training.teacher."
+    if training.init and training.inherit:
+        return "training.inherit: the aligner and the pointer come from training.init; leave one."
     return None
 
 

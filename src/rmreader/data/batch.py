@@ -69,6 +69,9 @@ class Taught(Arrays[A]):
     start: A  # float [B, m]: its log p1
     end: A  # float [B, m]: its log p2
     no_answer: A | None = None  # float [B]: its log-odds of no answer
+    # its states of every word, V and U of Eq. 12, in 127ths
+    question_states: A | None = None  # int8 [B, n, 2d]
+    context_states: A | None = None  # int8 [B, m, 2d]
 
 
 @dataclass(frozen=True)

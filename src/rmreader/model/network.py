@@ -26,6 +26,8 @@ class Pointers:
     start: Tensor
     end: Tensor  # [B, m]
     none: Tensor | None  # [B]: logit of no answer, on the scale of a start's plus an end's
+    question: Tensor  # [B, n, 2d]: V of Eq. 12, which a student may learn
+    context: Tensor  # [B, m, 2d]: U of Eq. 12
     rounds: list[Round] = field(default_factory=list)  # E and B of every block, where asked for
 
 
@@ -60,4 +62,4 @@ class Network(nn.Module):
         R, rounds = self.aligner(U, V, context, question)
         log_p1, log_p2, no_answer, start, end, none = self.pointer(R, V, context, question)
         kept = rounds if keep_attention else []
-        return Pointers(log_p1, log_p2, no_answer, start, end, none, kept)
+        return Pointers(log_p1, log_p2, no_answer, start, end, none, V, U, kept)

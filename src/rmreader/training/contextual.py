@@ -18,7 +18,7 @@ from torch import Tensor
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import Inputs
 from rmreader.data.batch import Batch, FrozenLayers, LayerRows, QuestionSource, Tags, required
-from rmreader.data.batches import token_rows
+from rmreader.data.batches import crop, token_rows
 from rmreader.data.encoded import Encoded
 from rmreader.data.tagged import Tagged, tag_encoded
 from rmreader.model.contextual import (
@@ -34,8 +34,8 @@ from rmreader.text.pieces import Pieces, PieceTable, encoder_folder
 from rmreader.text.tags import Tagger
 from rmreader.training.frozen_vectors import FrozenVectors, open_vectors
 
-# SQuAD has 1.08 of MiniLM's pieces per word: half again as many shapes
-_SHAPES = PiecePadding(pieces=32, least=1.2, windows=8)
+# batches are sorted by their pieces, so that few are longer than one piece per padded word
+_SHAPES = PiecePadding(pieces=32, least=1.0, windows=8)
 
 
 class ContextualInputs:
@@ -219,6 +219,42 @@ class Attachment:
             (batch.question.shape[1], batch.context.shape[1]),
             _SHAPES if self.repeat_shapes else None,
         )
+
+    def lengths(self, max_context: int) -> NDArray[np.int64] | None:
+        """How many pieces a tuned encoder reads of each question with its passage.
+
+        None without such an encoder.
+        """
+        if self.table is None:
+            return None
+
+        encoded = self.encoded
+        every = np.arange(len(encoded))
+        begin, words = crop(encoded, every, max_context)
+        passages = encoded.arrays["context_bounds"][encoded.paragraph]
+        context = self._count_pieces("context_tokens", passages + begin, words)
+
+        questions = encoded.arrays["question_bounds"][encoded.rows]
+        question = self._count_pieces(
+            "question_tokens",
+            questions,
+            encoded.question_lengths,
+        )
+
+        pieces: NDArray[np.int64] = context + question
+        return pieces
+
+    def _count_pieces(self, name: str, first: NDArray[Any], words: NDArray[Any]) -> NDArray[Any]:
+        """The pieces of so many words from each first one on."""
+        table = required(self.table, "pieces")
+        tokens = self.encoded.arrays[name]
+        of_each = np.diff(table.offsets)[tokens]
+
+        # Pieces before each word, so that a difference is a sum.
+        before = np.concatenate([[0], np.cumsum(of_each)])
+        counts: NDArray[Any] = before[first + words] - before[first]
+
+        return counts
 
     def fill(self, batch: Batch[Tensor]) -> Batch[Tensor]:
         """On the device, as part of the step: the vectors in place of their rows."""

@@ -57,6 +57,14 @@ class Feed:
     def _to_device(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
+    def lengths(self, max_context: int) -> NDArray[np.int64]:
+        """How much is read of each question: a batch is best made of questions that are alike in
+        it. Pieces where an encoder is tuned, else words of the passage."""
+        pieces = None if self._more is None else self._more.lengths(max_context)
+        if pieces is not None:
+            return pieces
+        return np.minimum(self.encoded.context_lengths, max_context).astype(np.int64)
+
     def batches(
         self, indices: Iterable[NDArray[Any]]
     ) -> Generator[tuple[NDArray[Any], Batch[Tensor]]]:

@@ -91,6 +91,15 @@ def teacher_no_answer_loss(log_odds: Tensor, taught: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(log_odds, taught.sigmoid())
 
 
+def states_loss(states: Tensor, taught: Tensor, words: Tensor) -> Tensor:
+    """How far the states [B, T, 2d] of the true words are from a teacher's, in squares, as a share
+    of the teacher's own squares (the hints of Romero et al., ICLR 2015)."""
+    inside = words[..., None]
+    apart = torch.where(inside, states - taught, 0.0).square().sum()
+    own = torch.where(inside, taught, 0.0).square().sum()
+    return apart / own.clamp_min(1e-6)
+
+
 def sample_top_k(starts: Tensor, ends: Tensor, scores: Tensor, noise: Tensor) -> tuple[Span, Span]:
     """Footnote 1: from the model's K best answers, best first, take Â = the best and draw Aˢ from
     the rest.

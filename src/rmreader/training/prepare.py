@@ -14,6 +14,7 @@ from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.processes import stdout_of
 from rmreader.core.recipe import Recipe
+from rmreader.data.batch import Batch
 from rmreader.data.batches import Padding
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
@@ -30,6 +31,7 @@ from rmreader.training import reader_folder, run_folder
 from rmreader.training.contextual import ContextualInputs
 from rmreader.training.feed import Attach, Feed
 from rmreader.training.rewards import Rewards, build_rewards
+from rmreader.training.states import States
 from rmreader.training.teacher import attach, teach
 
 # about 40 shapes on SQuAD, 10 % more passage than needed
@@ -191,6 +193,8 @@ def build(
     if start.weights is not None:
         weights = _fitting(start.weights, network)
         reader_folder.load_weights(network, weights, f"training.init={training.init}")
+    elif training.inherit and not claim.has_checkpoint:
+        inherit(network, training.inherit)
     if claim.recorded is None:
         run_folder.record(claim.out, recipe, lexicon, contextual, data.sha256, start.temperature)
     is_captured = device.type == "cuda" and training.graphs
@@ -247,6 +251,16 @@ def _fitting(weights: dict[str, Tensor], network: Network) -> dict[str, Tensor]:
     return weights
 
 
+def inherit(network: Network, reader: str) -> None:
+    """Start the aligner and the pointer from those of a reader, whatever its encoder is."""
+    inherited = {}
+    for name, weight in read_init(reader)[0].items():
+        if name.startswith(("aligner.", "pointer.")):
+            inherited[name] = weight
+    weights = network.state_dict() | inherited
+    reader_folder.load_weights(network, weights, f"training.inherit={reader}")
+
+
 def _teacher(
     recipe: Recipe, learned: Encoded, device: torch.device, cache_dir: str | Path | None
 ) -> Attach | None:
@@ -255,7 +269,15 @@ def _teacher(
     if not training.teacher:
         return None
     distributions = teach(training.teacher, learned, training.max_context, device, cache_dir)
-    return partial(attach, distributions)
+    if not training.teacher_states:
+        return partial(attach, distributions)
+    folder = Path(training.teacher_states)
+    states = States(folder, learned, training.max_context, 2 * recipe.network.hidden)
+
+    def attach_both(batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
+        return states.attach(attach(distributions, batch, index), index)
+
+    return attach_both
 
 
 def device_name(device: str | None) -> str:

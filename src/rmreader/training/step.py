@@ -23,6 +23,7 @@ from rmreader.training import objectives
 from rmreader.training.objectives import Span
 from rmreader.training.rewards import Rewards
 from rmreader.training.schedule import average_weight, rate_at
+from rmreader.training.states import SCALE
 
 # What every step measures, and what one with reinforcement learning measures beside it.
 BASIC = ("bad", "loss", "ml", "gradient", "entropy_start", "entropy_end")
@@ -61,6 +62,7 @@ class Learner:
         # Tensors, so that a captured step reads what ``set_place`` puts into them.
         self._average_weight = torch.zeros((), device=device)
         self._share = torch.ones((), device=device)  # of the batch's questions, in ``gradients``
+        self._states_weight = torch.zeros((), device=device)
         self._approach = approach
         if recipe.training.compile and device.type == "cuda":
             self._compile()
@@ -88,6 +90,8 @@ class Learner:
             names += ("shared_norm",)
         if self.recipe.training.teacher:
             names += ("teacher",)
+        if self.recipe.training.teacher_states:
+            names += ("teacher_states",)
 
         return names
 
@@ -100,6 +104,7 @@ class Learner:
         encoder = self.network.contextual
         if isinstance(encoder, TunedEncoder) and not self.recipe.inputs.contextual_layer_dropout:
             encoder.transformer.compile_layers()
+            required(self.network.encoder.mix, "mix of layers").compile_mix()
 
         self._approach = torch.compile(approach)
 
@@ -125,6 +130,7 @@ class Learner:
 
         self._average_weight.fill_(average_weight(training.ema, step))
         self._share.fill_(share)
+        self._states_weight.fill_(training.teacher_states_weight * (1 - step / total))
 
         # A step in one part draws as it always did: its seed has no number of a part.
         numbers = [training.seed, step]
@@ -228,6 +234,10 @@ class Learner:
             weight = training.teacher_weight
             ml = (1 - weight) * ml + weight * measures["teacher"]
 
+        if training.teacher_states:
+            measures["teacher_states"] = self._teach_states(batch, pointers)
+            ml = ml + self._states_weight * measures["teacher_states"]
+
         if not self.reinforced:
             return ml, measures
 
@@ -279,6 +289,26 @@ class Learner:
             loss = loss + training.no_answer_weight * odds_loss
 
         return loss
+
+    def _teach_states(self, batch: Batch[Tensor], pointers: Pointers) -> Tensor:
+        """How far the words' states are from the teacher's, in question and passage."""
+        taught = required(batch.taught, "teacher's distributions")
+
+        question = required(taught.question_states, "teacher's states")
+        asked = true_steps(batch.question_lengths, batch.question.shape[1])
+        loss = objectives.states_loss(
+            _full(pointers.question),
+            question.float() / SCALE,
+            asked,
+        )
+
+        context = required(taught.context_states, "teacher's states")
+        read = true_steps(batch.context_lengths, batch.context.shape[1])
+        return loss + objectives.states_loss(
+            _full(pointers.context),
+            context.float() / SCALE,
+            read,
+        )
 
     def _reinforce(
         self,
@@ -355,9 +385,13 @@ class Learner:
         tuned = set(encoder.parameters()) if encoder is not None else set()
         own = [p for p in self._parameters if p not in tuned]
         others = [p for p in self._parameters if p in tuned]
+        rates = (
+            (own, training.rate),
+            (others, training.contextual_rate),
+        )
 
         groups = []
-        for parameters, base in ((own, training.rate), (others, training.contextual_rate)):
+        for parameters, base in rates:
             if parameters:
                 rate = torch.zeros((), device=self._device)
                 groups.append({"params": parameters, "base": base, "lr": rate})

@@ -27,6 +27,7 @@ from rmreader.training.contextual import ContextualInputs
 from rmreader.training.evaluate import in_order
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network
+from rmreader.training.states import StatesWriter
 from rmreader.training.words import load_words
 
 _LEAST = -1e4  # a log-probability of nothing, in 16 bits
@@ -126,9 +127,13 @@ def distributions(
     max_context: int,
     device: torch.device,
     batch_size: int = 256,
+    states: StatesWriter | None = None,
 ) -> dict[str, NDArray[Any]]:
     """A reader's log p1 and log p2, the questions' words end to end, and its log-odds of no answer
-    if it has them."""
+    if it has them.
+
+    ``states``: where its states of every word go, if they are wanted.
+    """
     # As many words of each passage as the student will read.
     _, lengths = crop(learned, np.arange(len(learned)), max_context)
     bounds = bounds_of(lengths)
@@ -167,6 +172,8 @@ def distributions(
             end[places] = np.maximum(_numpy(pointers.log_p2)[inside], _LEAST)
             if pointers.no_answer is not None:
                 arrays["no_answer"][index] = _numpy(pointers.no_answer)
+            if states is not None:
+                states.add(index, pointers)
 
             advance()
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
@@ -231,7 +230,7 @@ class Run:
 
     def _make_buckets(self) -> Buckets:
         training = self.recipe.training
-        lengths = np.minimum(self.setup.train.encoded.context_lengths, training.max_context)
+        lengths = self.setup.train.lengths(training.max_context)
         return Buckets(
             lengths,
             training.batch_size,
@@ -292,7 +291,9 @@ class Run:
         if self.setup.device.type == "cuda" and self.recipe.training.graphs:
             from rmreader.kernels.graphs import Graphed
 
-            captured = Graphed(read, lambda: list(learner.tensors().values()))
+            graphed = Graphed(read, lambda: list(learner.tensors().values()))
+            graphed.capture(self._largest_batch())
+            captured = graphed
 
         def step(index: NDArray[Any]) -> Tensor:
             vector = torch.zeros((), device=self.setup.device)
@@ -307,6 +308,14 @@ class Run:
             return learner.update(self.add_up(vector))["measures"]
 
         return step
+
+    def _largest_batch(self) -> Batch[Tensor]:
+        """A batch with the longest texts there are, of this process's first part."""
+        lengths = self.buckets.lengths
+        index = max(self.buckets.epoch(0), key=lambda index: int(lengths[index].max()))
+        rows = next(self._own_rows(index))
+        with contextlib.closing(self.setup.train.batches([rows])) as batches:
+            return next(batches)[1]
 
     def _own_rows(self, index: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """This process's parts of a batch; for an empty one any question, which counts nothing."""

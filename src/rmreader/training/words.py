@@ -38,8 +38,7 @@ def save_words(path: Path, said: Arrays, questions: Encoded, max_context: int) -
         arrays[f"{name}_places"] = places
         arrays[f"{name}_log_p"] = log_p
     path.parent.mkdir(parents=True, exist_ok=True)
-    fingerprint = _fingerprint(questions, max_context)
-    save_file(arrays, path, metadata={"questions": fingerprint})
+    save_file(arrays, path, metadata={"questions": fingerprint(questions, max_context)})
 
 
 def _likeliest(
@@ -65,7 +64,7 @@ def load_words(path: Path, questions: Encoded, max_context: int) -> Arrays:
     arrays: dict[str, NDArray[Any]] = {}
     with safe_open(path, "numpy") as file:
         about = file.metadata().get("questions")
-        if about != _fingerprint(questions, max_context):
+        if about != fingerprint(questions, max_context):
             raise UserError(
                 f"{path}: it is about other questions; make it from this training file."
             )
@@ -107,7 +106,7 @@ def _all_words(
     return every
 
 
-def _fingerprint(questions: Encoded, max_context: int) -> str:
+def fingerprint(questions: Encoded, max_context: int) -> str:
     """Of the questions that were asked, in their order."""
     rows = hashlib.sha256(questions.rows.tobytes()).hexdigest()
     facts = f"{questions.content}\n{max_context}\n{rows}"
