@@ -3,8 +3,9 @@
     python -m lab.foundry --data DATA --encoders ENCODERS --work runs/foundry
 
 DATA has SQuAD 1.1 and 2.0, the attacked sets, `more-questions` and prose, as `docs/data.md` lists them; ENCODERS
-has the folders `mpnet` and `minilm`. Interrupt it whenever you like: the same command goes on where it stopped.
-Every stage prints what it cost; `--until STAGE` stops after one, `--share 0.1` rehearses on a tenth of the data.
+has the folders that `python -m lab.foundry.fetch` writes: `mpnet`, `minilm` and `gte-small`. Interrupt it whenever
+you like: the same command goes on where it stopped. Every stage prints what it cost; `--until STAGE` stops after
+one, `--share 0.1` rehearses on a tenth of the data.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> None:
     )
     names = [stage.__name__ for stage in STAGES]
     parser.add_argument("--data", type=Path, required=True, help="the public data")
-    parser.add_argument("--encoders", type=Path, required=True, help="folders mpnet and minilm")
+    parser.add_argument("--encoders", type=Path, required=True, help="what lab.foundry.fetch wrote")
     parser.add_argument("--work", type=Path, required=True, help="where everything is made")
     parser.add_argument("--share", type=float, default=1.0, help="of the data, to rehearse")
     parser.add_argument("--until", choices=names, default=names[-1], help="the last stage to run")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from lab.foundry.near_misses import near_misses, with_paragraphs
 from lab.scripts import everyday
 from rmreader.data.encode import encode_file
 from rmreader.data.negatives import with_hurried, with_negatives
@@ -116,10 +117,11 @@ class Share:
     cut: float
     hurried: float
     seed: int
+    near_misses: float = 0.0  # share that is asked again beside a sentence about another case
 
 
 SHARES = (
-    Share("squad.json.gz", near=0.2, far=0.06, cut=0.3, hurried=0.2, seed=11),
+    Share("squad.json.gz", near=0.2, far=0.06, cut=0.3, hurried=0.2, seed=11, near_misses=0.6),
     Share("everyday.json.gz", near=0.0, far=0.03, cut=0.0, hurried=0.25, seed=12),
     Share("made-texts.json.gz", near=0.0, far=0.05, cut=0.0, hurried=0.25, seed=14),
     Share("people.json.gz", near=0.15, far=0.1, cut=0.1, hurried=0.2, seed=13),
@@ -140,6 +142,9 @@ def learn(work: Path, shares: Sequence[Share], out: str) -> None:
     for share in shares:
         dataset = read_squad(work / share.file)
         with_none = with_negatives(dataset, share.near, share.far, share.seed, share.cut)
+        # Made of the data as they are, so that no twin has a twin.
+        twins = near_misses(dataset, share.near_misses, share.seed)
+        with_none = with_paragraphs(with_none, twins)
         articles.extend(with_hurried(with_none, share.hurried, share.seed).articles)
     write_squad(articles, work / out)
     asked = list(Dataset(tuple(articles)).questions())

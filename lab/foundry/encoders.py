@@ -1,16 +1,12 @@
-"""Encoders as the foundry starts from them: packed in 8 bits to travel, and made deeper by doubling layers."""
+"""Encoders packed in 8 bits, to be carried to another machine."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
-import torch
 from safetensors.numpy import load_file, save_file
-from safetensors.torch import load_file as load_torch
-from safetensors.torch import save_file as save_torch
 
 OTHER_FILES = ("config.json", "tokenizer.json")
 
@@ -58,29 +54,3 @@ def unpack(packed: Path, out: Path) -> None:
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
     for name in OTHER_FILES:
         shutil.copy(packed / name, out / name)
-
-
-def deepen(encoder: Path, out: Path, scale: float = 0.1) -> None:
-    """BERT's kind of encoder with every layer twice; the copies begin near identity.
-
-    A copy's two outputs are made small, so that it changes little at first and learns what it is for.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    config = json.loads((encoder / "config.json").read_text(encoding="utf-8"))
-    layers = config["num_hidden_layers"]
-    config["num_hidden_layers"] = 2 * layers
-    weights = load_torch(encoder / "model.safetensors")
-    deeper: dict[str, torch.Tensor] = {}
-    for name, weight in weights.items():
-        head, layer, tail = name.partition("encoder.layer.")
-        if not layer:
-            deeper[name] = weight
-            continue
-        number, _, rest = tail.partition(".")
-        is_output = rest.startswith(("attention.output.dense", "output.dense"))
-        deeper[f"{head}{layer}{2 * int(number)}.{rest}"] = weight.clone()
-        copy = scale * weight if is_output else weight.clone()
-        deeper[f"{head}{layer}{2 * int(number) + 1}.{rest}"] = copy
-    save_torch(deeper, out / "model.safetensors", metadata={"format": "pt"})
-    (out / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-    shutil.copy(encoder / "tokenizer.json", out / "tokenizer.json")

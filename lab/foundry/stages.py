@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.foundry import data
-from lab.foundry.encoders import deepen
 from lab.foundry.made_texts import TEXTS, write_made_texts
 from rmreader.core.errors import UserError
 
@@ -22,6 +21,10 @@ LEARNED = "learn.json.gz"
 TEACHERS = ("mpnet-a", "mpnet-b")
 DOUBTED = ("held-squad.json.gz", "held-everyday.json.gz", "test-everyday.json.gz")
 STUDENTS = ("base", "base-12", "small")
+ENCODERS = ("mpnet", "minilm", "gte-small")
+LIKE_TEACHERS = ("base", "base-12")
+"""Students of the teachers' hidden size: they learn the first one's states of every word, and
+begin with its aligner and pointer."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +124,12 @@ def questions(foundry: Foundry) -> None:
 
 
 def encoders(foundry: Foundry) -> None:
-    """The encoders to begin from: MPNet, MiniLM, and MiniLM with every layer twice."""
+    """The encoders to begin from, where the recipes look for them."""
     folder = foundry.path("encoders")
     folder.mkdir(exist_ok=True)
-    for name in ("mpnet", "minilm"):
+    for name in ENCODERS:
         if not (folder / name).exists():
             (folder / name).symlink_to((foundry.encoders / name).resolve())
-    if not (folder / "minilm-12" / "model.safetensors").exists():
-        deepen(folder / "minilm", folder / "minilm-12")
 
 
 def teachers(foundry: Foundry) -> None:
@@ -143,8 +144,8 @@ def words(foundry: Foundry) -> None:
     if out.exists():
         return
     readers = [foundry.path(name) / "best" for name in foundry.teachers]
-    learned = foundry.path(LEARNED)
-    foundry.command("lab.foundry.words", *readers, "--train", learned, "--out", out)
+    files = ("--train", foundry.path(LEARNED), "--out", out, "--states", foundry.path("states"))
+    foundry.command("lab.foundry.words", *readers, *files)
 
 
 def students(foundry: Foundry) -> None:
@@ -153,7 +154,16 @@ def students(foundry: Foundry) -> None:
     Side by side: each of them leaves much of a GPU idle.
     """
     teacher = f"training.teacher={foundry.path('words.safetensors')}"
-    foundry.together([foundry.training(name, teacher) for name in foundry.students])
+    first = foundry.path(foundry.teachers[0]) / "best"
+    alike = (
+        f"training.teacher_states={foundry.path('states')}",
+        f"training.inherit={first}",
+    )
+    commands = []
+    for name in foundry.students:
+        settings = alike if name in LIKE_TEACHERS else ()
+        commands.append(foundry.training(name, teacher, *settings))
+    foundry.together(commands)
 
 
 def shipped(foundry: Foundry) -> None:

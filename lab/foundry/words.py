@@ -1,7 +1,9 @@
-"""What teachers say of every training question, in a file small enough to be carried: the eight likeliest
+"""What teachers say of every training question, in a file small enough to be carried: the likeliest
 starts and ends, and the log-odds of "no answer".
 
-    python -m lab.foundry.words READER... --train learn.json.gz --out words.safetensors
+    python -m lab.foundry.words READER... --train learn.json.gz --out words.safetensors [--states FOLDER]
+
+``--states``: beside them the first teacher's states of every word, for students of its hidden size.
 
 Where the truth is known by construction (a passage whose answering sentence was cut, a question beside
 another paragraph, everyday texts), the truth wins over the teachers.
@@ -21,11 +23,13 @@ from numpy.typing import NDArray
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
 from rmreader.data.split import split
+from rmreader.readers.folder import open_folder
+from rmreader.training.states import StatesWriter
 from rmreader.training.teacher import distributions
 from rmreader.training.words import save_words
 
 MAX_CONTEXT = 400  # words of a training passage, as in every recipe
-KNOWN = re.compile(r"-(article|elsewhere|cut)$|everyday")
+KNOWN = re.compile(r"-(article|elsewhere|cut|twin|beside)$|everyday")
 SURE = 5.0  # log-odds where the truth is known: 99.3 %
 
 
@@ -58,10 +62,20 @@ def main() -> None:
     parser.add_argument("readers", type=Path, nargs="+")
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--states", type=Path, help="a folder of 11 GB")
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     learned = split(encode_file(args.train), 0, 0, no_answer=True)[0]
-    every = [distributions(reader, learned, MAX_CONTEXT, device) for reader in args.readers]
+    states = None
+    if args.states is not None:
+        size = 2 * open_folder(args.readers[0]).recipe.network.hidden
+        states = StatesWriter(args.states, learned, MAX_CONTEXT, size)
+    every = []
+    for number, reader in enumerate(args.readers):
+        wanted = states if number == 0 else None
+        every.append(distributions(reader, learned, MAX_CONTEXT, device, states=wanted))
+    if states is not None:
+        states.close()
     said = mean_of(every)
     wrong = let_truth_win(said, learned)
     save_words(args.out, said, learned, MAX_CONTEXT)

@@ -77,7 +77,13 @@ def forget_places(folder: Path) -> None:
     reader = open_folder(folder)
     training = reader.recipe.training
     teacher = ",".join(Path(one).name for one in training.teacher.split(",") if one)
-    training = dataclasses.replace(training, init=Path(training.init).name, teacher=teacher)
+    training = dataclasses.replace(
+        training,
+        init=Path(training.init).name,
+        teacher=teacher,
+        teacher_states=Path(training.teacher_states).name,
+        inherit="/".join(Path(training.inherit).parts[-2:]),
+    )
     save_recipe(dataclasses.replace(reader.recipe, training=training), folder / RECIPE)
     sign(folder, MANIFEST, reader.about)
 

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from onnx import helper, numpy_helper
 from safetensors.torch import load_file
 from support.encoders import build_bert, build_mpnet
 
 from lab.foundry.data import PEOPLE, SENTENCES
-from lab.foundry.encoders import deepen, pack, unpack
+from lab.foundry.encoders import pack, unpack
+from lab.foundry.fetch import GTE_SHA256, check, weights_of
 from lab.foundry.made_texts import made_texts
 from lab.foundry.words import KNOWN, let_truth_win, mean_of
+from rmreader.core.errors import UserError
 from rmreader.data.encode import encode_file
-from rmreader.model.transformer import load_transformer
 from rmreader.reading.reader import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +82,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(folder / f"data/more-questions/{name}.json.gz", 2, unanswered=False)
     for name in ("squad-v1.1/dev-v1.1", "adversarial/addsent", "adversarial/addonesent"):
         write(folder / f"data/{name}.json.gz", 3, unanswered=False)
-    for name, build in (("mpnet", build_mpnet), ("minilm", build_bert)):
+    for name, build in (("mpnet", build_mpnet), ("minilm", build_bert), ("gte-small", build_bert)):
         (folder / "encoders" / name).mkdir(parents=True)
         build(folder / "encoders" / name)
     return folder
@@ -143,21 +144,31 @@ def test_an_encoder_packed_in_8_bits_comes_back_nearly_as_it_was(
         assert (apart <= largest / 200 + 1e-9).all(), name
 
 
-def test_a_deepened_encoder_has_twice_the_layers_and_begins_near_the_old_one(
-    sources: Path, tmp_path: Path
-) -> None:
-    encoder = sources / "encoders" / "minilm"
-    deepen(encoder, tmp_path / "deeper", scale=0.0)
-    before = load_transformer(encoder)
-    after = load_transformer(tmp_path / "deeper")
-    assert after.layers == 2 * (before.layers - 1) + 1
-    pieces = torch.tensor([[2, 9, 12, 7, 3]])
-    mask = torch.ones_like(pieces, dtype=torch.bool)
-    with torch.no_grad():
-        old = before(pieces, None, mask)[-1]
-        new = after(pieces, None, mask)[-1]
-    # With copies that add nothing only their normalisations are left.
-    assert torch.nn.functional.cosine_similarity(old.flatten(), new.flatten(), dim=0) > 0.9
+def test_an_onnx_graph_gives_back_the_weights_it_was_made_of() -> None:
+    draw = np.random.default_rng(4)
+    matrix = draw.normal(size=(3, 2)).astype(np.float32)
+    bias = draw.normal(size=3).astype(np.float32)
+    node = helper.make_node(
+        "MatMul", ["x", "onnx::MatMul_7"], ["y"], name="/encoder/layer.0/output/dense/MatMul"
+    )
+    values = [
+        numpy_helper.from_array(np.ascontiguousarray(matrix.T), "onnx::MatMul_7"),
+        numpy_helper.from_array(bias, "encoder.layer.0.output.dense.bias"),
+    ]
+    graph = helper.make_graph([node], "encoder", [], [], values)
+    weights = weights_of(helper.make_model(graph).SerializeToString())
+    assert set(weights) == {f"encoder.layer.0.output.dense.{name}" for name in ("weight", "bias")}
+    np.testing.assert_array_equal(weights["encoder.layer.0.output.dense.weight"], matrix)
+
+    # A weight that no product has would be lost in silence.
+    graph = helper.make_graph([], "encoder", [], [], values)
+    with pytest.raises(UserError, match="weights of no product: onnx::MatMul_7"):
+        weights_of(helper.make_model(graph).SerializeToString())
+
+
+def test_another_file_than_the_published_one_is_refused() -> None:
+    with pytest.raises(UserError, match="gte-small: not the published file"):
+        check(b"another", GTE_SHA256, "gte-small")
 
 
 def test_the_truth_wins_where_it_is_known_and_nowhere_else(sources: Path, tmp_path: Path) -> None:
