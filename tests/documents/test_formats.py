@@ -11,6 +11,7 @@ from support.documents import MAIL, docx_table, epub, odt, pdf_table, pptx, rtf,
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.core.errors import UserError
 from rmreader.documents.document import Document, read_document
 from rmreader.documents.passages import Passages
 from rmreader.documents.places import TextSpan
@@ -135,6 +136,33 @@ def test_mail() -> None:
         b"From ada Mon\n" + MAIL + b"\nFrom ben Tue\nFrom: Ben\nContent-Type: text/html\n\n<p>Hello <b>you</b>.<p>Bye."
     )
     assert texts(read_document("x.mbox", box))[3:] == ["From: Ben", "Hello you.", "Bye."]
+
+
+@pytest.mark.parametrize("sender", ["<", '"', "Ada <", "=?utf-8?q?=FF"])
+def test_a_header_that_breaks_its_parser_costs_no_mail(sender: str) -> None:
+    """Python's own parser has an IndexError for some; the other mails of the box are not to be lost."""
+    mail = f"From: {sender}\nSubject: Pumps\nContent-Type: text/plain; charset=utf-8\n\nIn Zürich.\n".encode()
+    box = b"From ada Mon\n" + mail + b"\nFrom ben Tue\n" + MAIL
+    headers, text, *others = texts(read_document("x.mbox", box))
+    assert headers.endswith("Subject: Pumps")
+    assert text == "In Zürich."
+    assert others[1:] == ["The price is €31.\nSee you.", "What does\nthe pump cost?"]
+
+
+@pytest.mark.parametrize("charset", ["utf-9", "unknown-8bit", "rot13", "zlib", "undefined", "punycode"])
+def test_an_encoding_that_nobody_knows_costs_no_mail(charset: str) -> None:
+    mail = f"From: Ada\nContent-Type: text/plain; charset={charset}\n\nIn Zürich.\n".encode()
+    assert texts(read_document("x.eml", mail)) == ["From: Ada", "In Zürich."]
+
+
+def test_an_encoding_that_spells_halves_of_characters() -> None:
+    mail = b"From: Ada\nContent-Type: text/plain; charset=unicode_escape\n\nIn \\ud800 or \\ud83d\\ude00.\n"
+    assert texts(read_document("x.eml", mail)) == ["From: Ada", "In \ufffd or \U0001f600."]
+
+
+def test_a_mailbox_of_one_line_is_read_or_refused() -> None:
+    with pytest.raises(UserError, match=r"x\.mbox: no text in it"):
+        read_document("x.mbox", b"From somebody")
 
 
 CHATS = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from email import message_from_bytes, policy
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
+from typing import NamedTuple
 
 from rmreader.documents.formats.format import BinaryFormat
 from rmreader.documents.formats.html import read_html
@@ -21,11 +22,13 @@ _SIGNATURE = "-- "
 def read_mail(content: bytes, out: DocumentBuilder) -> None:
     """Write the headers and the text of every message; its subject is the heading."""
     for source in _messages(content):
-        message = message_from_bytes(source, policy=policy.default)
-        assert isinstance(message, EmailMessage)
-        _write_headers(message, out)
-        for part in _texts(message):
-            _write_body(part, out)
+        mail = _read_message(source)
+        lines = [f"{name}: {value}" for name, value in mail.headers.items()]
+        out.set_heading(1, mail.headers.get("Subject", ""))
+        out.write("\n".join(lines))
+        out.end_line()
+        if mail.text is not None:
+            _write_body(mail.text, out)
 
 
 def _messages(content: bytes) -> Iterator[bytes]:
@@ -34,36 +37,73 @@ def _messages(content: bytes) -> Iterator[bytes]:
         yield content
         return
     begins = [match.end() for match in _MESSAGE.finditer(content)]
+    if not begins:  # one line, or a first line that is no beginning
+        yield content
+        return
     for begin, end in zip(begins, [*begins[1:], len(content)], strict=True):
         head = content.find(b"\n", begin) + 1
         yield content[head:end]
 
 
-def _write_headers(message: EmailMessage, out: DocumentBuilder) -> None:
-    lines = []
+class _Mail(NamedTuple):
+    headers: dict[str, str]
+    text: str | None
+
+
+def _read_message(source: bytes) -> _Mail:
+    """One message, by the rules; where a header breaks the parser of the rules, by its words."""
+    try:
+        message = message_from_bytes(source, policy=policy.default)
+        assert isinstance(message, EmailMessage)
+        return _Mail(_headers(message), _text(message.get_body(("plain", "html"))))
+    except MemoryError:
+        raise
+    except Exception:  # the standard library's parser of headers fails in every possible way
+        words = message_from_bytes(source, policy=policy.compat32)
+        return _Mail(_headers(words), _text(_first_text(words)))
+
+
+def _headers(message: Message) -> dict[str, str]:
+    headers = {}
     for name in _HEADERS:
         value = " ".join(str(message.get(name, "")).split())[:_LONGEST_HEADER]
         if value:
-            lines.append(f"{name}: {value}")
-    out.set_heading(1, str(message.get("Subject", ""))[:_LONGEST_HEADER])
-    out.write("\n".join(lines))
-    out.end_line()
+            headers[name] = value.encode("utf-8", "replace").decode()
+    return headers
 
 
-def _texts(message: EmailMessage) -> Iterator[str]:
-    """The text of the body; of its HTML where it has no other."""
-    body = message.get_body(("plain", "html"))
+def _first_text(message: Message) -> Message | None:
+    """The first part that is plain text; else the first that is HTML."""
+    parts = [part for part in message.walk() if not part.is_multipart()]
+    for kind in ("text/plain", "text/html"):
+        for part in parts:
+            if part.get_content_type() == kind:
+                return part
+    return None
+
+
+def _text(body: Message | None) -> str | None:
+    """The text of a message's body, which may be HTML; None where there is no such body."""
     if body is None or body.is_multipart():
-        return
-    text = body.get_content()
-    if not isinstance(text, str):
-        return
-    text = text.replace("\r\n", "\n").replace("\0", " ")
-    if body.get_content_subtype() == "html":
-        page = ParagraphBuilder()
-        read_html(text, page)
-        text = "\n\n".join(paragraph.text for paragraph in page.finish())
-    yield text
+        return None
+    text = _decoded(body).replace("\r\n", "\n").replace("\0", " ")
+    if body.get_content_subtype() != "html":
+        return text
+    page = ParagraphBuilder()
+    read_html(text, page)
+    return "\n\n".join(paragraph.text for paragraph in page.finish())
+
+
+def _decoded(part: Message) -> str:
+    """The text of a part. An encoding that nobody knows, or that is none of letters, is UTF-8."""
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    try:
+        text = content.decode(part.get_content_charset("ascii"), "replace")
+    except (LookupError, ValueError):
+        return content.decode("utf-8", "replace")
+    # Some encodings can spell halves of characters, which no file can hold.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _write_body(text: str, out: DocumentBuilder) -> None:
