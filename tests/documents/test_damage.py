@@ -13,19 +13,15 @@ from pathlib import Path
 
 import pytest
 from support.documents import (
-    MAIL,
     OPEN_TABLE,
     OPEN_TEXT,
     SHEET,
     WORD,
     docx,
-    docx_table,
     epub,
-    odt,
     pdf,
-    pdf_table,
     pptx,
-    rtf,
+    sound_documents,
     xlsx,
     zipped,
 )  # fmt: skip
@@ -46,27 +42,6 @@ ROUNDS = int(os.environ.get("RMREADER_FUZZ", "300"))
 """How many damaged documents are read."""
 SLOW_PDFS = int(os.environ.get("RMREADER_SLOW_PDFS", "24"))
 SLOW_LIMIT = 3.0  # seconds for one of them
-ROWS = [["Part", "Price"], *([f"Pump {k}", f"{k} EUR"] for k in range(30))]
-PAGE = "<h1>Letters</h1><p>Written by <b>Ada</b> &amp; Co.<table>" + "<tr><td>a<td>b" * 30 + "</table>"
-
-
-def documents() -> dict[str, bytes]:
-    """One sound document of every format."""
-    return {
-        "x.txt": "[10:32] Anna: at 5\n[10:33] Ben: in Zürich?\n[10:35] Anna: yes\n\n> quoted\n```x\ny\n```\n".encode(),
-        "x.md": b"# Rivers\n\nThe **Danube** [rises](x) there.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- item\n",
-        "x.html": PAGE.encode(),
-        "x.csv": "\n".join(",".join(row) for row in ROWS).encode(),
-        "x.docx": docx_table(ROWS, "Parts"),
-        "x.xlsx": xlsx(ROWS),
-        "x.pptx": pptx([("Plan", ["We begin."])], ROWS),
-        "x.odt": odt([("1", "Rivers"), ("", "The Elbe.")], ROWS),
-        "x.rtf": rtf(["Zürich", "Two"], ROWS),
-        "x.epub": epub([PAGE, PAGE]),
-        "x.eml": MAIL,
-        "x.mbox": b"From a Mon\n" + MAIL + b"\nFrom b Tue\n" + MAIL,
-        "x.pdf": pdf_table(ROWS, "Parts"),
-    }
 
 
 def read_or_refused(name: str, content: bytes, seconds: float = 60) -> tuple[Document | None, str]:
@@ -101,7 +76,7 @@ def damaged(content: bytes, random: random.Random) -> bytes:
 def test_damaged_documents_are_read_or_refused_in_one_sentence(tmp_path: Path) -> None:
     """RMREADER_FUZZ=6000 reads many."""
     chance = random.Random(1)
-    sound = documents()
+    sound = sound_documents()
     read = refused = 0
     longest = 0.0
     for number in range(ROUNDS):
@@ -127,7 +102,7 @@ def test_damaged_documents_do_not_end_an_index(tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
     chance = random.Random(2)
-    for number, (name, content) in enumerate([*documents().items()] * 2):
+    for number, (name, content) in enumerate([*sound_documents().items()] * 2):
         (folder / f"{number}-{name}").write_bytes(damaged(content, chance))
     (folder / "sound.docx").write_bytes(docx([("Normal", "The bridge was designed by John Fowler.")]))
     index = SqliteIndex(tmp_path / "i")

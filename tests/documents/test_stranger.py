@@ -9,16 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.hostile_indexes import TRIGGERS, hostile_index, run
+from support.hostile_indexes import QUESTIONS, TRIGGERS, ask_everything, content, hostile_index, run
 
 from rmreader.core.errors import UserError
-from rmreader.documents.index import Passage
 from rmreader.documents.indexing import add
 from rmreader.documents.sqlite_index import SqliteIndex
 
 CASES = int(os.environ.get("RMREADER_HOSTILE", "150"))
 SLOWEST = 30.0  # seconds for everything that is done with one index, on a busy machine
-QUESTIONS = ["Where does the Danube rise?", "Who is the mayor?", "Who founded the observatory?", "ship harbour"]
 
 
 @pytest.fixture
@@ -33,31 +31,6 @@ def good(docs: Path, tmp_path: Path) -> Path:
     return path
 
 
-def content(passage: Passage) -> tuple[object, ...]:
-    """All that an answer from a passage depends on."""
-    return passage.root, passage.file, passage.offsets, passage.stretch
-
-
-def use(path: Path, root: Path) -> tuple[list[Passage], list[str]]:
-    """Everything that asking does with an index: the passages it gave, and its complaints."""
-    index = SqliteIndex(path)
-    passages: list[Passage] = []
-    complaints: list[str] = []
-    for question in QUESTIONS:
-        try:
-            passages += index.search(question, 10)
-        except UserError as error:
-            complaints.append(str(error))
-    try:
-        index.size()
-        passages += index.document(root.as_posix(), "rivers.md")
-        passages += index.around("3", 10)
-    except UserError as error:
-        complaints.append(str(error))
-    index.close()
-    return passages, complaints
-
-
 @pytest.mark.slow
 def test_hostile_indexes(good: Path, docs: Path, tmp_path: Path) -> None:
     true = {content(passage) for file in SqliteIndex(good).known(docs.as_posix()) for passage in
@@ -70,7 +43,7 @@ def test_hostile_indexes(good: Path, docs: Path, tmp_path: Path) -> None:
         change = hostile_index(good, path, seed)
         before = path.read_bytes()
         began = time.monotonic()
-        passages, complaints = use(path, docs)
+        passages, complaints = ask_everything(path, docs)
         assert path.read_bytes() == before or change == "journal left", f"{seed}: {change}: asking changed the file"
         for complaint in complaints:
             assert "\n" not in complaint, f"{seed}: {change}"

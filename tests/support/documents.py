@@ -229,3 +229,26 @@ def every_format(saying: str = SAYING) -> dict[str, bytes]:
         "pump.mbox": b"From a Mon\n" + mail,
         "pump.pdf": pdf([["Pumps", "", saying]]),
     }
+
+
+ROWS = [["Part", "Price"], *([f"Pump {k}", f"{k} EUR"] for k in range(30))]
+PAGE = "<h1>Letters</h1><p>Written by <b>Ada</b> &amp; Co.<table>" + "<tr><td>a<td>b" * 30 + "</table>"
+
+
+def sound_documents() -> dict[str, bytes]:
+    """One document of every format with all that its parser looks for: what is damaged in tests."""
+    return {
+        "x.txt": "[10:32] Anna: at 5\n[10:33] Ben: in Zürich?\n[10:35] Anna: yes\n\n> quoted\n```x\ny\n```\n".encode(),
+        "x.md": b"# Rivers\n\nThe **Danube** [rises](x) there.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- item\n",
+        "x.html": PAGE.encode(),
+        "x.csv": "\n".join(",".join(row) for row in ROWS).encode(),
+        "x.docx": docx_table(ROWS, "Parts"),
+        "x.xlsx": xlsx(ROWS),
+        "x.pptx": pptx([("Plan", ["We begin."])], ROWS),
+        "x.odt": odt([("1", "Rivers"), ("", "The Elbe.")], ROWS),
+        "x.rtf": rtf(["Zürich", "Two"], ROWS),
+        "x.epub": epub([PAGE, PAGE]),
+        "x.eml": MAIL,
+        "x.mbox": b"From a Mon\n" + MAIL + b"\nFrom b Tue\n" + MAIL,
+        "x.pdf": pdf_table(ROWS, "Parts"),
+    }

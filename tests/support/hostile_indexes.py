@@ -9,15 +9,23 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+from rmreader.core.errors import UserError
+from rmreader.documents.index import Passage
 from rmreader.documents.places import TextSpan
-from rmreader.documents.sqlite_index import passage_checksum
+from rmreader.documents.sqlite_index import SqliteIndex, passage_checksum
 
 PAGE = 4096
+QUESTIONS = ["Where does the Danube rise?", "Who is the mayor?", "Who founded the observatory?", "ship harbour"]
 ODD_VALUES = [0, -1, 2**62, 1.5, "", "\0", "x" * 100_000, b"", b"\xff\xfe", bytes(300), "é" * 50, "../x", "/etc/x"]
 ODD_RUNS = [
     "", "null", "[]", "{}", "[[0,0]]", "[[0,0,1e999]]", "[[0,0,NaN]]", "[[0,-5,3]]", "[[1,0,3]]", '["abc"]',
     "[[0,0,1],[0,0,1]]", "[" * 5000, f"[[0,0,{'9' * 5000}]]", "[[0,0,3],[99999,1,1]]", "[[true,0,1]]", "[[0.0,0,1]]",
 ]  # fmt: skip
+COLUMNS = [
+    *(("documents", name) for name in ("root", "file", "checksum", "offsets", "note", "refusal", "id")),
+    *(("passages", name) for name in ("document", "page", "heading", "text", "runs", "checksum", "id")),
+    *(("vectors", name) for name in ("document", "first", "source", "codes", "scales", "checksum")),
+]
 TRIGGERS = [
     "CREATE TRIGGER words_{n} AFTER INSERT ON passages BEGIN UPDATE passages SET text = 'evil'; END",
     "CREATE TRIGGER words_{n} AFTER DELETE ON documents BEGIN DELETE FROM passages; END",
@@ -117,17 +125,18 @@ def rewrite_schema(path: Path, rng: random.Random) -> None:
 
 def odd_value(path: Path, rng: random.Random) -> None:
     """A value of any type in any column; the checksum is made to fit, as a stranger would."""
-    table, column = rng.choice(
-        [("documents", name) for name in ("root", "file", "checksum", "offsets", "note", "refusal", "id")]
-        + [("passages", name) for name in ("document", "page", "heading", "text", "runs", "checksum", "id")]
-        + [("vectors", name) for name in ("document", "first", "source", "codes", "scales", "checksum")]
-    )
+    table, column = rng.choice(COLUMNS)
     value = rng.choice(ODD_RUNS if column == "runs" else ODD_VALUES)
+    some = rng.choice(["", " WHERE rowid % 2"])
+    set_value(path, f"UPDATE OR IGNORE {table} SET {column} = ?{some}", value, rng.random() < 0.7)
+
+
+def set_value(path: Path, statement: str, value: object, is_signed: bool) -> None:
+    """Run a statement with one value; where it is signed, passages get the checksums of what they are now."""
     base = sqlite3.connect(path)
     try:
-        some = rng.choice(["", " WHERE rowid % 2"])
-        base.execute(f"UPDATE OR IGNORE {table} SET {column} = ?{some}", (value,))
-        if rng.random() < 0.7:
+        base.execute(statement, (value,))
+        if is_signed:
             sign_again(base)
         base.commit()
     except sqlite3.Error:  # no row of this table takes such a value
@@ -209,3 +218,28 @@ CHANGES: list[tuple[str, Callable[[Path, random.Random], None]]] = [
     ("format changed", change_format),
     ("journal left", leave_journal),
 ]
+
+
+def content(passage: Passage) -> tuple[object, ...]:
+    """All that an answer from a passage depends on."""
+    return passage.root, passage.file, passage.offsets, passage.stretch
+
+
+def ask_everything(path: Path, root: Path) -> tuple[list[Passage], list[str]]:
+    """Everything that asking does with an index: the passages it gave, and its complaints."""
+    index = SqliteIndex(path)
+    passages: list[Passage] = []
+    complaints: list[str] = []
+    for question in QUESTIONS:
+        try:
+            passages += index.search(question, 10)
+        except UserError as error:
+            complaints.append(str(error))
+    try:
+        index.size()
+        passages += index.document(root.as_posix(), "rivers.md")
+        passages += index.around("3", 10)
+    except UserError as error:
+        complaints.append(str(error))
+    index.close()
+    return passages, complaints
