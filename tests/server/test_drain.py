@@ -26,6 +26,7 @@ from rmreader.core.errors import UserError
 from rmreader.server.logs import WAITING_LINES
 from rmreader.server.server import listen
 from rmreader.server.settings import Settings, settings_from_words
+from rmreader.server.transport import FAREWELL
 
 
 def command(reader_name: str, **settings: Any) -> list[str]:
@@ -106,7 +107,19 @@ def test_sigterm_loses_no_accepted_request(launch: Callable[..., Process], passa
         httpx.get(f"{server.url}/livez", trust_env=False)
 
 
-def test_sigterm_in_the_same_instant_as_many_connects_loses_none(launch: Callable[..., Process], passage: str) -> None:
+def starve(process: subprocess.Popen[str]) -> None:
+    """Give a process next to no time for some seconds, as a busy machine does."""
+    for _ in range(5):
+        time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(FAREWELL + 0.2)
+        process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("is_starved", [False, True])
+def test_sigterm_in_the_same_instant_as_many_connects_loses_none(
+    launch: Callable[..., Process], passage: str, is_starved: bool
+) -> None:
     server = launch()
     port = int(server.url.rpartition(":")[2])
     body = json.dumps({"question": "Who was the engineer?", "passage": passage}).encode()
@@ -117,7 +130,7 @@ def test_sigterm_in_the_same_instant_as_many_connects_loses_none(launch: Callabl
         server.process.send_signal(signal.SIGSTOP)
         clients = []
         for _ in range(100):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120))
             clients.append(client)
         for client in clients[:50]:
             client.sendall(call)
@@ -125,6 +138,8 @@ def test_sigterm_in_the_same_instant_as_many_connects_loses_none(launch: Callabl
         server.process.send_signal(signal.SIGCONT)
         for client in clients[50:]:
             client.sendall(call)
+        if is_starved:
+            starve(server.process)
         answers = []
         for client in clients:
             with client.makefile("rb") as stream:

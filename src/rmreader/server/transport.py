@@ -40,6 +40,7 @@ TAKEN = 65_536  # bytes of an answer that a client must take within each deadlin
 UNREAD = 64 * 2**20  # bytes of answers that all clients together may leave unread
 PROBE = 1.0  # seconds between checks whether a client that sends no more still listens
 FAREWELL = 1.0  # seconds that a client has to send its first request while the server stops
+LAST_LOOK = 0.05  # seconds after that in which the loop reads what has come, if it was too busy
 
 
 @dataclass
@@ -158,9 +159,13 @@ class Connection(HttpToolsProtocol):
         """Stop gracefully: a client that has connected but not asked yet is still answered."""
         if self._idle() and self.clock is not None:
             self._stop_clock()
-            self.clock = self.loop.call_later(FAREWELL, self.transport.close)
+            self.clock = self.loop.call_later(FAREWELL, self._look_once_more)
         else:
             super().shutdown()
+
+    def _look_once_more(self) -> None:
+        """Close after the loop has read what came meanwhile: it runs clocks that are late first."""
+        self.clock = self.loop.call_later(LAST_LOOK, self.transport.close)
 
     def pause_writing(self) -> None:
         """Watch a client that does not take its answer; with too many of them, drop the oldest."""
