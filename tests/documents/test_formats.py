@@ -149,6 +149,12 @@ def test_a_header_that_breaks_its_parser_costs_no_mail(sender: str) -> None:
     assert others[1:] == ["The price is €31.\nSee you.", "What does\nthe pump cost?"]
 
 
+def test_parts_within_parts_without_end_cost_no_mailbox() -> None:
+    parts = [b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (k, k) for k in range(2_000)]
+    box = b"From ada Mon\n" + b"".join(parts) + b"\n\nHello.\n\nFrom ben Tue\n" + MAIL
+    assert texts(read_document("x.mbox", box))[-2:] == ["The price is €31.\nSee you.", "What does\nthe pump cost?"]
+
+
 @pytest.mark.parametrize("charset", ["utf-9", "unknown-8bit", "rot13", "zlib", "undefined", "punycode"])
 def test_an_encoding_that_nobody_knows_costs_no_mail(charset: str) -> None:
     mail = f"From: Ada\nContent-Type: text/plain; charset={charset}\n\nIn Zürich.\n".encode()

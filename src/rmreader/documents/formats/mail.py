@@ -51,16 +51,27 @@ class _Mail(NamedTuple):
 
 
 def _read_message(source: bytes) -> _Mail:
-    """One message, by the rules; where a header breaks the parser of the rules, by its words."""
-    try:
-        message = message_from_bytes(source, policy=policy.default)
-        assert isinstance(message, EmailMessage)
-        return _Mail(_headers(message), _text(message.get_body(("plain", "html"))))
-    except MemoryError:
-        raise
-    except Exception:  # the standard library's parser of headers fails in every possible way
-        words = message_from_bytes(source, policy=policy.compat32)
-        return _Mail(_headers(words), _text(_first_text(words)))
+    """One message; where it breaks Python's parser in one of many ways, as well as it can be."""
+    for read in (_by_the_rules, _by_its_words):
+        try:
+            return read(source)
+        except MemoryError:
+            raise
+        except Exception:
+            continue
+    return _Mail({}, source.decode("utf-8", "replace").replace("\0", " "))
+
+
+def _by_the_rules(source: bytes) -> _Mail:
+    message = message_from_bytes(source, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return _Mail(_headers(message), _text(message.get_body(("plain", "html"))))
+
+
+def _by_its_words(source: bytes) -> _Mail:
+    """A message whose headers are words, which have no grammar that they could break."""
+    message = message_from_bytes(source, policy=policy.compat32)
+    return _Mail(_headers(message), _text(_first_text(message)))
 
 
 def _headers(message: Message) -> dict[str, str]:
