@@ -166,7 +166,7 @@ MISTAKES = [
     Mistake("documents/tables.py", "        if len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME:", "        if False:", FORMATS),
     Mistake("documents/tables.py", "        if any(_is_amount(first[column].text) for column in numbers):", "        if False:", FORMATS),
     Mistake("documents/formats/zipped.py", "        if self._left < 0:", "        if False:", f"{DOCUMENTS}::test_bombs_are_refused"),
-    Mistake("documents/formats/mail.py", 'if body.get_content_subtype() == "html":', "if False:", f"{FORMATS}::test_mail"),
+    Mistake("documents/formats/mail.py", 'if body.get_content_subtype() != "html":', "if True:", f"{FORMATS}::test_mail"),
     Mistake("documents/passages.py", "            if size and size + len(part.text) > _LARGE:", "            if False:", f"{PLACES}::test_passages_are_of_the_size_that_readers_know"),
     Mistake("documents/indexing.py", "            if known[file].refusal:", "            if False:", "tests/documents/test_folders.py"),
     Mistake("documents/sqlite_vectors.py", "if self._stored is None or self._state != state:", "if self._stored is None:", f"{SEARCH}::test_vectors_follow_every_change"),
