@@ -106,8 +106,7 @@ def test_a_watched_folder_stays_current(folder: Path, tmp_path: Path) -> None:
         wait_until(lambda: not finds("The lighthouse is painted blue."), process)
         folder.rename(tmp_path / "away")
         assert process.stderr is not None
-        while "no such folder or file" not in process.stderr.readline():
-            pass  # until it says that the folder is gone
+        assert any("no such folder or file" in line for line in process.stderr)  # an end without it ends this, too
         (tmp_path / "away").rename(folder)
         (folder / "back.txt").write_text("The ferry is back.")
         wait_until(lambda: finds("The ferry is back."), process)

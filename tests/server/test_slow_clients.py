@@ -20,7 +20,7 @@ WHOLE = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 def connect(server: Any) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60)
 
 
 def rest(raw: socket.socket) -> bytes:
@@ -36,20 +36,22 @@ def rest(raw: socket.socket) -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", b"P", HALF, b"\r\n"])
 def test_a_head_that_does_not_arrive_ends_the_connection(start: Any, sent: bytes) -> None:
-    with connect(start(deadline=0.4)) as raw:
-        began = time.monotonic()
-        raw.sendall(sent)
+    server = start(deadline=0.4)
+    began = time.monotonic()
+    with connect(server) as raw:
+        with contextlib.suppress(OSError):  # on a busy machine the time may be over before
+            raw.sendall(sent)
         assert rest(raw) == b""
-        assert time.monotonic() - began > 0.3
+    assert time.monotonic() - began > 0.3
 
 
 @pytest.mark.parametrize("sent", [HALF, b"\r\n"])
 def test_so_does_that_of_a_later_request(start: Any, sent: bytes) -> None:
-    with connect(start(deadline=0.4)) as raw:
+    with connect(start(deadline=3.0)) as raw:
         for _ in range(3):
             raw.sendall(WHOLE)
             assert raw.recv(4096).startswith(b"HTTP/1.1 200")
-            time.sleep(0.2)  # longer than the deadline in all, but every head is complete at once
+            time.sleep(1.1)  # longer than the deadline in all, but every head is complete at once
         raw.sendall(sent)
         assert rest(raw) == b""
 
@@ -65,12 +67,12 @@ def test_a_trickle_does_not_prolong_it(start: Any) -> None:
 
 
 def test_an_idle_connection_is_kept_for_a_while(start: Any) -> None:
-    with connect(start(deadline=0.2, keep_alive=1)) as raw:
+    with connect(start(deadline=2.0, keep_alive=4)) as raw:
+        began = time.monotonic()
         raw.sendall(WHOLE)
         assert raw.recv(4096).startswith(b"HTTP/1.1 200")
-        began = time.monotonic()
         assert rest(raw) == b""
-        assert time.monotonic() - began > 0.8
+        assert time.monotonic() - began > 3.8
 
 
 @pytest.mark.parametrize("manner", ["keep-alive", "close"])
