@@ -16,12 +16,17 @@ from math import inf, sqrt
 from statistics import fmean, stdev, variance
 from typing import Any
 
-from scipy import stats
-
 LEVEL = 0.05
 SAME = "same sign"
 OPPOSITE = "opposite sign"
 UNSURE = "sign open"
+
+
+def _distributions() -> Any:
+    """Return Student's and the other distributions, which take a second to load."""
+    from scipy import stats
+
+    return stats
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class Difference:
         if self.p is None or not self.error:
             return None
         shift = abs(papers) / self.error
+        stats = _distributions()
         edge = stats.t.ppf(1 - LEVEL / 2, self.freedom)
         return float(stats.nct.sf(edge, self.freedom, shift))
 
@@ -185,14 +191,14 @@ def _difference(
         return Difference(gaps, mean, -inf, inf, None, count)
     if not error:  # no spread at all
         return Difference(gaps, mean, mean, mean, float(mean == 0), count)
-    reach = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * error
+    reach = float(_distributions().t.ppf(1 - LEVEL / 2, freedom)) * error
     p = two_sided(mean / error, freedom)
     return Difference(gaps, mean, mean - reach, mean + reach, p, count, error, freedom)
 
 
 def two_sided(t: float, freedom: float) -> float:
     """P(|T| ≥ |t|) of Student's t."""
-    return float(2 * stats.t.sf(abs(t), freedom))
+    return float(2 * _distributions().t.sf(abs(t), freedom))
 
 
 def holm(chances: Sequence[float | None]) -> list[float | None]:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from support.small import CONFIG
 from torch import Tensor, nn
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from rmreader.model import aligner as aligner_module
 from rmreader.model.aligner import Aligner
@@ -72,6 +71,8 @@ def test_blocks_are_compiled_once_and_align_as_before(monkeypatch: pytest.Monkey
 
 
 def test_every_length_is_known_to_be_a_multiple() -> None:
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # loads sympy
+
     graphs = Graphs()
     compiled = compile_for_lengths(lambda logits: logits.relu() + logits.mT, "bmm", backend=graphs)
     compiled(torch.randn(2, 160, 160))

@@ -13,7 +13,6 @@ import torch
 from support.encoders import build_bert, build_mpnet, build_roberta
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import AutoModel
 
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import Inputs, recipe_from
@@ -56,6 +55,8 @@ def text(seed: int, length: int) -> np.ndarray:
 
 def theirs(folder: Path, ids: list[int], types: list[int] | None = None) -> Tensor:
     """[layers, pieces, size] by transformers alone, one sequence without padding."""
+    from transformers import AutoModel  # a second, which only those who run these tests wait for
+
     model = AutoModel.from_pretrained(str(folder)).eval()
     extra = {} if types is None else {"token_type_ids": torch.tensor([types])}
     with torch.no_grad():

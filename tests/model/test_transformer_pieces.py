@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.encoders import TEXTS, build_bert, build_roberta
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rmreader.core.errors import UserError
 from rmreader.text.piece_layout import PiecePadding, best_window, lay_out, lay_out_alone, windows
@@ -44,6 +43,8 @@ def rows(pieces: Pieces, *texts: list[str]) -> tuple[object, list[np.ndarray]]:
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "minilm"])
 def test_pieces_are_those_of_hugging_face_for_split_words(kind: str, request: pytest.FixtureRequest) -> None:
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast  # which take a second to load
+
     folder = request.getfixturevalue(kind)
     if kind == "roberta":
         theirs = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
