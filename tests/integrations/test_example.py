@@ -47,6 +47,7 @@ def check(shown: str) -> None:
     assert "Captain Mei" in shown
 
 
+@pytest.mark.slow
 def test_every_cell_runs_in_the_plain_interpreter(notebook: Any) -> None:
     assert all(not cell.get("outputs") for cell in notebook["cells"]), "keep it without outputs: clear them"
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -62,6 +63,7 @@ def test_every_cell_runs_in_the_plain_interpreter(notebook: Any) -> None:
     check(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_cell_runs_in_a_real_kernel(notebook: Any) -> None:
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
