@@ -1,13 +1,15 @@
 """A person's first five minutes: the README's commands, copied from the file and run in order.
 
-    python tests/support/first_minutes.py PYTHON [--without-torch]
+    python tests/support/first_minutes.py PYTHON [--without-torch] [--port PORT]
 
 PYTHON is an interpreter with rmreader installed, as by `.ci/wheel` from the wheel alone; `rmreader` beside it is run.
+It serves on the README's port unless another is given, or that one is taken.
 The commands run in a folder of their own that holds the checkout's examples, with no variables but PATH, HOME and KEPT.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -16,7 +18,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -24,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ("PYTHONPATH", "OMP_NUM_THREADS", "RMREADER_CACHE")
+PORT = 8000  # the README's
 
 
 def blocks(language: str) -> list[str]:
@@ -38,7 +40,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines]
 
 
-def run(python: str, folder: Path, with_torch: bool = True) -> dict[str, str]:
+def run(python: str, folder: Path, with_torch: bool = True, port: int = PORT) -> dict[str, str]:
     """What each command printed, by its verb; the last must answer over HTTP before it is stopped."""
     shutil.copytree(ROOT / "examples", folder / "examples")
     home = folder / "home"
@@ -55,7 +57,7 @@ def run(python: str, folder: Path, with_torch: bool = True) -> dict[str, str]:
                 continue
             words = [word.replace("mine/best", "small") for word in words]
         if "serve" in words:
-            said["serve"] = _serve([*start, *words[1:]], folder, environment)
+            said["serve"] = _serve([*start, *words[1:]], folder, environment, port)
             continue
         done = subprocess.run(
             [*start, *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -70,11 +72,11 @@ def run(python: str, folder: Path, with_torch: bool = True) -> dict[str, str]:
     return said
 
 
-def _serve(command: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """Start the server (where the README's port is taken, on another), ask it, stop it."""
+def _serve(command: list[str], folder: Path, environment: dict[str, str], port: int) -> str:
+    """Start the server (where the port is taken, on another), ask it, stop it."""
     with socket.socket() as taken:
-        port = 8000 if taken.connect_ex(("127.0.0.1", 8000)) else 8765
-    command = command if port == 8000 else [*command, "--port", str(port)]
+        port = port if taken.connect_ex(("127.0.0.1", port)) else 8765
+    command = command if port == PORT else [*command, "--port", str(port)]
     server = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         for _ in range(600):
@@ -110,8 +112,13 @@ def check(said: dict[str, str], with_torch: bool = True) -> None:
 
 
 if __name__ == "__main__":
-    torch = "--without-torch" not in sys.argv
+    parser = argparse.ArgumentParser()
+    parser.add_argument("python")
+    parser.add_argument("--without-torch", action="store_true")
+    parser.add_argument("--port", type=int, default=PORT)
+    options = parser.parse_args()
+    torch = not options.without_torch
     with tempfile.TemporaryDirectory() as name:
-        check(run(sys.argv[1], Path(name), torch), torch)
+        check(run(options.python, Path(name), torch, options.port), torch)
         assert "Samuel Osei" in (Path(name) / "answers.csv").read_text(encoding="utf-8")
     print(f"the README's first five minutes: {len(commands())} commands in order" + ("" if torch else ", tuning apart"))
