@@ -43,7 +43,15 @@ class Answer:
         >>> Reader.load().ask("Who wrote it?", "Ada wrote the letter.").best.to_dict()["text"]
         'Ada'
         """
-        return dataclasses.asdict(self)
+        return {
+            "text": self.text,
+            "start": self.start,
+            "end": self.end,
+            "score": self.score,
+            "confidence": self.confidence,
+            "sentence": self.sentence,
+            "sentence_start": self.sentence_start,
+        }
 
     def _repr_html_(self) -> str:
         """The answer with its confidence, and marked in its sentence."""
@@ -140,6 +148,8 @@ class RankedAnswers(Sequence[A]):
         >>> len(answers.at_least(0.5)), len(answers.at_least(1.0))
         (1, 0)
         """
+        if confidence <= 0:
+            return self
         answers = tuple(answer for answer in self.answers if answer.confidence >= confidence)
         return dataclasses.replace(self, answers=answers)
 
@@ -231,6 +241,8 @@ class Answers(RankedAnswers[Answer]):
         answers = self.answers
         if self.runner_up is not None:
             answers = (*answers, self.runner_up)
+        # What is given, and at least two: the guess, and the one after it.
+        answers = answers[: max(top, 2)]
         if self.no_answer is not None and not always:
             some = 1 - self.no_answer
             answers = tuple(

@@ -11,21 +11,27 @@ import logging
 import os
 import queue
 import sys
+import threading
 import time
 import traceback
 from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener
+from logging.handlers import QueueHandler
 from typing import Any
 
 WAITING_LINES = 1_000  # lines that may wait to be written
 LAST_WORDS = 2.0  # seconds that the last lines have to get out
+MOMENT = 0.05  # seconds whose lines are written together
 
 log = logging.getLogger("rmreader.server")
 
 
 def event(name: str, **fields: Any) -> None:
     """Log one event with its fields."""
-    log.info(name, extra={"fields": fields})
+    if log.isEnabledFor(logging.INFO):
+        # Not ``log.info``, which would look through the stack for this very line each time.
+        extra = {"fields": fields}
+        record = log.makeRecord(log.name, logging.INFO, __file__, 0, name, (), None, extra=extra)
+        log.handle(record)
 
 
 def failure(error: BaseException) -> dict[str, Any]:
@@ -79,15 +85,19 @@ class TextLines(logging.Formatter):
 class LineQueue(QueueHandler):
     """Queues formatted lines; where there is no room, the oldest goes."""
 
-    queue: "queue.Queue[logging.LogRecord]"
+    queue: "queue.Queue[str]"
 
     def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__(queue.Queue(WAITING_LINES))
         self.setFormatter(formatter)
         self.dropped = 0
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a record without waiting."""
+    def prepare(self, record: logging.LogRecord) -> str:
+        """Return the line: nothing else of a record is written."""
+        return self.format(record)
+
+    def enqueue(self, record: Any) -> None:
+        """Queue a line without waiting."""
         while True:
             try:
                 self.queue.put_nowait(record)
@@ -109,30 +119,49 @@ class LineQueue(QueueHandler):
             time.sleep(0.005)
 
 
-class LineWriter(QueueListener):
-    """Writes queued lines to a file descriptor.
+class LineWriter(threading.Thread):
+    """Writes queued lines to a file descriptor, those of a moment together.
 
     It writes past Python's own buffer: it may hang in there when the process ends.
     """
 
     def __init__(self, lines: LineQueue, descriptor: int) -> None:
-        super().__init__(lines.queue)
+        super().__init__(name="log", daemon=True)
         self.lines = lines
         self.descriptor = descriptor
         self.reported = 0  # dropped lines that the log has told of
 
-    def handle(self, record: logging.LogRecord) -> None:
-        """Write one line, after a word about those that were dropped before it."""
-        dropped = self.lines.dropped
-        if dropped > self.reported:
-            fields = {"lines": dropped - self.reported, "in_all": dropped}
-            self.reported = dropped
-            tree = {"msg": "log_dropped", "levelname": "WARNING", "fields": fields}
-            self._write(self.lines.format(logging.makeLogRecord(tree)))
-        self._write(record.getMessage())
+    def run(self) -> None:
+        """Write until the process ends."""
+        while True:
+            lines = [self.lines.queue.get()]
+            # A thread that wakes for every request costs more than all else about its line.
+            time.sleep(MOMENT)
+            lines += self._waiting()
+            self._write([*self._dropped(), *lines])
+            for _ in lines:
+                self.lines.queue.task_done()
 
-    def _write(self, line: str) -> None:
-        data = f"{line}\n".encode()
+    def _waiting(self) -> list[str]:
+        """Take all lines that wait."""
+        lines: list[str] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                lines.append(self.lines.queue.get_nowait())
+        return lines
+
+    def _dropped(self) -> list[str]:
+        """Make a line about those that were dropped since the last one, if any were."""
+        dropped = self.lines.dropped
+        if dropped == self.reported:
+            return []
+        fields = {"lines": dropped - self.reported, "in_all": dropped}
+        self.reported = dropped
+        tree = {"msg": "log_dropped", "levelname": "WARNING", "fields": fields}
+        return [self.lines.format(logging.makeLogRecord(tree))]
+
+    def _write(self, lines: list[str]) -> None:
+        data = "".join(f"{line}\n" for line in lines).encode()
         # Closed, or whoever read it has left.
         with contextlib.suppress(OSError):
             while data:

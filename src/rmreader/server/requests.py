@@ -1,7 +1,7 @@
 """Reading a request: its body within the limits, its JSON as a schema, its answer in time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -19,6 +19,8 @@ from rmreader.server.settings import Settings
 # A body over the limit is read and thrown away up to this many times the limit, so that its sender
 # gets to hear why. Beyond that the connection is closed.
 DISCARD = 8
+# Seconds after which the server begins to look whether a client that waits is still there.
+LOOK_AFTER = 0.25
 # Fields that hold something to read for each of their items.
 LISTS = ("items", "texts", "documents")
 
@@ -56,16 +58,15 @@ def timed_endpoint(
     """
 
     async def endpoint(request: Request) -> Response:
+        body = None
         try:
-            async with asyncio.timeout(settings.deadline) as clock:
+            async with asyncio.timeout(settings.deadline):
                 body = await read_body(request, settings.max_body)
-        except TimeoutError:
-            raise slow_request(settings.deadline) from None
-        batcher.check_room()
-        try:
-            async with asyncio.timeout_at(clock.when()):
+                batcher.check_room()
                 return await while_connected(run(request, body), request.receive)
         except TimeoutError:
+            if body is None:
+                raise slow_request(settings.deadline) from None
             raise no_answer_in_time(settings.deadline) from None
 
     return endpoint
@@ -76,45 +77,66 @@ async def read_body(request: Request, limit: int, discard: int = DISCARD) -> byt
 
     Up to ``discard`` times as much is read and thrown away.
     """
-    message = f"The request is larger than {limit:,} bytes; send less text at once."
-    far_too_large = Refused(413, "too_large", message, {"connection": "close"})
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced[:20]) > limit * discard:
-        raise far_too_large
+        raise too_large(limit, {"connection": "close"})
     chunks = []
     received = 0
     async for chunk in request.stream():
         received += len(chunk)
         if received > limit * discard:
-            raise far_too_large
+            raise too_large(limit, {"connection": "close"})
         if received <= limit:
             chunks.append(chunk)
     if received > limit:
-        raise Refused(413, "too_large", message)
+        raise too_large(limit)
     return b"".join(chunks)
 
 
-async def while_connected(work: Coroutine[Any, Any, Result], receive: Receive) -> Result:
+async def while_connected(work: Awaitable[Result], receive: Receive) -> Result:
     """Do the work; where the client leaves before it is done, cancel it."""
-    answer = asyncio.create_task(work)
-    departure = asyncio.create_task(until_disconnect(receive))
+    departure = Departure(receive)
     try:
-        await asyncio.wait((answer, departure), return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            raise ClientDisconnect
-        return answer.result()
+        return await work
+    except asyncio.CancelledError:
+        # Cancelled by the clock, too: then the clock says what happened.
+        if not departure.cancelled_worker or departure.worker.uncancel():
+            raise
+        raise ClientDisconnect from None
     finally:
-        departure.cancel()
-        if not answer.done():
-            # Waited for, so that its questions are out of the queue when this returns.
-            answer.cancel()
-            await asyncio.wait((answer,))
+        departure.ignore()
 
 
-async def until_disconnect(receive: Receive) -> None:
-    """Wait until the client has left."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+class Departure:
+    """Cancels the task that made it when its client leaves.
+
+    It begins to look a moment later: most answers are there by then, and a task for each of them
+    that only waits for its client costs as much as finding the request's route.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        worker = asyncio.current_task()
+        assert worker is not None
+        self.worker = worker
+        self.receive = receive
+        self.cancelled_worker = False
+        self._watch: asyncio.Task[None] | None = None
+        self._start = asyncio.get_running_loop().call_later(LOOK_AFTER, self._look)
+
+    def _look(self) -> None:
+        self._watch = asyncio.create_task(self._until_disconnect())
+
+    async def _until_disconnect(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.cancelled_worker = True
+        self.worker.cancel()
+
+    def ignore(self) -> None:
+        """Look no more."""
+        self._start.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
 
 
 def require_json(request: Request) -> None:
@@ -149,6 +171,12 @@ def parse(shape: type[Body], body: bytes, max_items: int) -> Body:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step)[:40] for step in first["loc"]) or "the body"
         raise invalid(f"{place}: {first['msg']}.") from None
+
+
+def too_large(limit: int, headers: Mapping[str, str] | None = None) -> Refused:
+    """Make the refusal of a body that is larger than allowed."""
+    message = f"The request is larger than {limit:,} bytes; send less text at once."
+    return Refused(413, "too_large", message, headers)
 
 
 def slow_request(deadline: float) -> Refused:
