@@ -62,6 +62,10 @@ def progress(
     from rich.console import Console
 
     console = Console(stderr=True)
+    if muted or not console.is_terminal:
+        # No bar at all: older versions of rich end even one that is disabled with an empty line.
+        yield ProgressLines(description, total, unit) if lines else no_progress
+        return
     columns = (
         bars.TextColumn("{task.description}", markup=False),
         bars.BarColumn(),
@@ -70,19 +74,33 @@ def progress(
         bars.TimeElapsedColumn(),
         bars.TimeRemainingColumn(),
     )
-    silent = muted or not console.is_terminal
-    with bars.Progress(*columns, console=console, transient=transient, disable=silent) as bar:
+    with bars.Progress(*columns, console=console, transient=transient) as bar:
         task = bar.add_task(printable(description), total=total, text=unit)
-        last_line = monotonic()
 
         def advance(amount: float = 1.0, text: str | None = None) -> None:
-            nonlocal last_line
-            text = unit if text is None else text
-            bar.update(task, advance=amount, text=text)
-            if lines and silent and monotonic() - last_line > BETWEEN_LINES:
-                last_line = monotonic()
-                done = bar.tasks[task].completed
-                of = "" if total is None else f" of {total:,.0f}"
-                say(f"{description}: {done:,.0f}{of} {text}".rstrip())
+            bar.update(task, advance=amount, text=unit if text is None else text)
 
         yield advance
+
+
+def no_progress(amount: float = 1.0, text: str | None = None) -> None:
+    """Show nothing."""
+
+
+class ProgressLines:
+    """Says in a line from time to time how far a command is."""
+
+    def __init__(self, description: str, total: float | None, unit: str) -> None:
+        self.description = description
+        self.of = "" if total is None else f" of {total:,.0f}"
+        self.unit = unit
+        self.done = 0.0
+        self.last_line = monotonic()
+
+    def __call__(self, amount: float = 1.0, text: str | None = None) -> None:
+        """Add ``amount`` to what is done; ``text`` replaces the unit after the count."""
+        self.done += amount
+        if monotonic() - self.last_line > BETWEEN_LINES:
+            self.last_line = monotonic()
+            text = self.unit if text is None else text
+            say(f"{self.description}: {self.done:,.0f}{self.of} {text}".rstrip())
