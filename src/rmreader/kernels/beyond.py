@@ -13,6 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+# Tuning takes long and gains nothing on a whole GPU.
+_OPTIONS = {"triton.autotune_pointwise": False}
+
 
 def _works(trial: Callable[[], bool]) -> bool:
     """Whether a part does what it is used for; a part
@@ -40,6 +43,11 @@ def _try_lstm() -> bool:
     gates = [torch.zeros(4, 1), torch.zeros(4, 1), torch.ones(4), torch.zeros(4)]
     output, last, _ = _lstm_of_torch(data, sizes, zero, [*gates, *gates], False)
     return bool(output.shape == (1, 2) and last.shape == (2, 1, 1) and (output > 0).all())
+
+
+def _try_check() -> bool:
+    torch._check(True)  # type: ignore[no-untyped-call]
+    return True
 
 
 @functools.cache
@@ -126,9 +134,25 @@ def any_lengths() -> Iterator[None]:
 
 def promise(holds: bool) -> None:
     """Tell the compiler what is always so."""
-    if hasattr(torch, "_check"):
+    if CHECK:
         torch._check(holds)  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def compiler_options() -> dict[str, Any]:
+    """Return the compiler's options for small kernels; none where it does not know them."""
+
+    def knows_options() -> bool:
+        torch.compile(_nothing, options=_OPTIONS)
+        return True
+
+    return _OPTIONS if _works(knows_options) else {}
+
+
+def _nothing() -> None:
+    """Do nothing: compiled to see what the compiler takes."""
 
 
 FOREACH = _works(_try_foreach)
 LSTM = _works(_try_lstm)
+CHECK = _works(_try_check)

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from rmreader.kernels.beyond import any_lengths, promise
+from rmreader.kernels.beyond import any_lengths, compiler_options, promise
 
-OPTIONS = {"triton.autotune_pointwise": False}  # tuning takes long and gains nothing on a whole GPU
 # words of passages and of questions; batches that are captured are padded to twice as many
 UNITS = {"m": 16, "n": 8}
 R = TypeVar("R")
@@ -32,7 +31,7 @@ def compile_for_lengths(function: Callable[..., R], *axes: str, **how: Any) -> C
             *[_join(tensor, names) for tensor, names in zip(tensors, axes, strict=False)]
         )
 
-    how = {"dynamic": True, **(how or {"options": OPTIONS})}
+    how = {"dynamic": True, **(how or {"options": compiler_options()})}
     in_units = torch.compile(of_units, **how)
     as_they_are = torch.compile(function, **how)
 
