@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from rmreader.data.batch import Taught
 from rmreader.data.batches import assemble_rows
 from rmreader.data.encode import encode_file
 from rmreader.data.encoded import Encoded
-from rmreader.model.network import Pointers
+from rmreader.model.network import Reading
 from rmreader.readers.folder import open_folder
 from rmreader.training.objectives import states_loss
 from rmreader.training.states import SCALE, States, StatesWriter
@@ -49,17 +48,17 @@ def pointers_of(batch: Any, draw: np.random.Generator) -> Pointers:
     return pointers
 
 
-def write(folder: Path, questions: Encoded, close: bool = True) -> dict[int, Pointers]:
-    """Random states of all questions, each batch of three in a folder; by question's number."""
+def write(folder: Path, questions: Encoded, close: bool = True) -> dict[int, Any]:
+    """Random states of all questions, three at a time; V and U by the question's number."""
     draw = np.random.default_rng(3)
     writer = StatesWriter(folder, questions, MAX_CONTEXT, SIZE)
     every = {}
     for index in np.array_split(draw.permutation(len(questions)), len(questions) // 3):
-        pointers = pointers_of(batch_of(questions, index), draw)
-        writer.add(index, pointers)
+        reading = reading_of(batch_of(questions, index), draw)
+        writer.add(index, reading)
+        assert reading.U is not None
         for row, number in enumerate(index.tolist()):
-            one: Any = SimpleNamespace(question=pointers.question[row], context=pointers.context[row])
-            every[number] = one
+            every[number] = reading.V[row], reading.U[row]
     if close:
         writer.close()
     return every
@@ -75,9 +74,9 @@ def test_states_come_back_beside_any_batch_and_padding_has_none(questions: Encod
         read = int(batch.context_lengths[row])
         question = batch.taught.question_states[row]
         context = batch.taught.context_states[row]
-        expected = written[number]
-        np.testing.assert_allclose(question[:asked] / SCALE, expected.question[:asked], atol=0.004)
-        np.testing.assert_allclose(context[:read] / SCALE, expected.context[:read], atol=0.004)
+        V, U = written[number]
+        np.testing.assert_allclose(question[:asked] / SCALE, V[:asked], atol=0.004)
+        np.testing.assert_allclose(context[:read] / SCALE, U[:read], atol=0.004)
         assert not question[asked:].any()
         assert not context[read:].any()
 

@@ -1,6 +1,6 @@
 """The Reinforced Mnemonic Reader: encoder, iterative aligner, answer pointer."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
@@ -11,7 +11,17 @@ from rmreader.model.encoder import Encoder, Sizes
 from rmreader.model.masking import true_steps
 from rmreader.model.pointer import Pointer
 
-__all__ = ["Network", "Pointers", "Round", "Sizes"]
+__all__ = ["Network", "Pointers", "Reading", "Round", "Sizes"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the network makes of a question and its passage before it points."""
+
+    R: Tensor  # [B, m, 2d]: what the last block makes of the passage
+    V: Tensor  # [B, n, 2d]: the question's words, Eq. 12
+    U: Tensor | None  # [B, m, 2d]: the passage's words, Eq. 12; not kept where only R is needed
+    rounds: list[Round] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -26,9 +36,12 @@ class Pointers:
     start: Tensor
     end: Tensor  # [B, m]
     none: Tensor | None  # [B]: logit of no answer, on the scale of a start's plus an end's
-    question: Tensor  # [B, n, 2d]: V of Eq. 12, which a student may learn
-    context: Tensor  # [B, m, 2d]: U of Eq. 12
-    rounds: list[Round] = field(default_factory=list)  # E and B of every block, where asked for
+    reading: Reading  # what was pointed at
+
+    @property
+    def rounds(self) -> list[Round]:
+        """E and B of every block, where asked for."""
+        return self.reading.rounds
 
 
 class Network(nn.Module):
@@ -55,11 +68,29 @@ class Network(nn.Module):
     def forward(self, batch: Batch[Tensor], keep_attention: bool = False) -> Pointers:
         """Point at the answers of a batch; ``keep_attention``
         returns E and B of every round beside them."""
-        question = true_steps(batch.question_lengths, batch.question.shape[1])
-        context = true_steps(batch.context_lengths, batch.context.shape[1])
+        reading = self.read(batch)
+        if not keep_attention:
+            reading = replace(reading, rounds=[])
+        return self.point(batch, reading)
+
+    def read(self, batch: Batch[Tensor]) -> Reading:
+        """All but the pointer."""
+        question, context = _true_words(batch)
         contextual = None if self.contextual is None else self.contextual(batch, self.encoder.mix)
         V, U = self.encoder(batch, question, context, contextual)
         R, rounds = self.aligner(U, V, context, question)
-        log_p1, log_p2, no_answer, start, end, none = self.pointer(R, V, context, question)
-        kept = rounds if keep_attention else []
-        return Pointers(log_p1, log_p2, no_answer, start, end, none, V, U, kept)
+        return Reading(R, V, U, rounds)
+
+    def point(self, batch: Batch[Tensor], reading: Reading) -> Pointers:
+        """The pointer alone, on what was read."""
+        question, context = _true_words(batch)
+        pointed = self.pointer(reading.R, reading.V, context, question)
+        log_p1, log_p2, no_answer, start, end, none = pointed
+        return Pointers(log_p1, log_p2, no_answer, start, end, none, reading)
+
+
+def _true_words(batch: Batch[Tensor]) -> tuple[Tensor, Tensor]:
+    """Which words of the questions and of the contexts are no padding."""
+    question = true_steps(batch.question_lengths, batch.question.shape[1])
+    context = true_steps(batch.context_lengths, batch.context.shape[1])
+    return question, context

@@ -19,7 +19,7 @@ from rmreader.data.batch import Batch, required
 from rmreader.data.batches import crop
 from rmreader.data.encoded import Encoded
 from rmreader.data.store import bounds_of
-from rmreader.model.network import Pointers
+from rmreader.model.network import Reading
 from rmreader.training.words import fingerprint
 
 SCALE = 127.0  # a state of 1
@@ -55,9 +55,9 @@ class StatesWriter:
                 shape=(words, size),
             )
 
-    def add(self, index: NDArray[Any], pointers: Pointers) -> None:
+    def add(self, index: NDArray[Any], reading: Reading) -> None:
         """Keep the states of a batch of questions."""
-        every = {"question": pointers.question, "context": pointers.context}
+        every = {"question": reading.V, "context": required(reading.U, "states of passages")}
         for part, states in every.items():
             array = self.arrays[part]
             bounds = self.bounds[part]

@@ -297,7 +297,7 @@ class Learner:
         question = required(taught.question_states, "teacher's states")
         asked = true_steps(batch.question_lengths, batch.question.shape[1])
         loss = objectives.states_loss(
-            _full(pointers.question),
+            _full(pointers.reading.V),
             question.float() / SCALE,
             asked,
         )
@@ -305,7 +305,7 @@ class Learner:
         context = required(taught.context_states, "teacher's states")
         read = true_steps(batch.context_lengths, batch.context.shape[1])
         return loss + objectives.states_loss(
-            _full(pointers.context),
+            _full(required(pointers.reading.U, "states of passages")),
             context.float() / SCALE,
             read,
         )

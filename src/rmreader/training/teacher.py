@@ -173,7 +173,7 @@ def distributions(
             if pointers.no_answer is not None:
                 arrays["no_answer"][index] = _numpy(pointers.no_answer)
             if states is not None:
-                states.add(index, pointers)
+                states.add(index, pointers.reading)
 
             advance()
 

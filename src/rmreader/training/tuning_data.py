@@ -16,9 +16,10 @@ from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squa
 
 ORDINARY = "ordinary-"
 """How the id of an ordinary question begins."""
-_CUT = 0.5  # share of the examples asked of their passage without the sentence that answers
-_ELSEWHERE = 0.5  # share asked of another example's passage
-_LEAST_ORDINARY = 60  # questions, however few the examples are
+_UNANSWERED = 0.1  # share of the examples asked without the answering sentence; as many elsewhere
+_LEAST_UNANSWERED = 10  # of each, where half of the examples are that many
+_LEAST_ORDINARY = 100  # questions, however few the examples are
+_ORDINARY = 1.0  # for each example
 _SEED = 1
 
 
@@ -48,7 +49,8 @@ def mix(examples: Examples) -> TuningData:
         extended[number] = replace(article, paragraphs=paragraphs)
         made += 1
     given = sum(question.impossible for _, _, question in examples.rows)
-    ordinary = _some(ordinary_questions("learn"), max(_LEAST_ORDINARY, len(examples.rows)))
+    wanted = max(_LEAST_ORDINARY, round(_ORDINARY * len(examples.rows)))
+    ordinary = _some(ordinary_questions("learn"), wanted)
     return TuningData((*extended, *ordinary), made + given)
 
 
@@ -59,12 +61,14 @@ def _unanswered(dataset: Dataset) -> list[tuple[int, str, Question]]:
     can be cut, else beside the passage of another example. A question that several examples ask
     may well be answered there, so it is not put there.
     """
+    count = sum(1 for _ in dataset.questions())
+    share = min(0.5, max(_UNANSWERED, _LEAST_UNANSWERED / count))
     asked = Counter(_words(question.text) for _, question in dataset.questions())
     found: dict[str, tuple[int, str, Question]] = {}
-    for number, passage, question in negatives(dataset, _ELSEWHERE, "elsewhere", _SEED):
+    for number, passage, question in negatives(dataset, share, "elsewhere", _SEED):
         if asked[_words(question.text)] == 1:
             found[question.id] = number, passage, question
-    for number, passage, question in negatives(dataset, _CUT, "cut", _SEED):
+    for number, passage, question in negatives(dataset, share, "cut", _SEED):
         found[question.id] = number, passage, question
     return list(found.values())
 
@@ -83,12 +87,28 @@ def ordinary_questions(which: str) -> tuple[Article, ...]:
         return read_squad(path).articles
 
 
+def is_ordinary(id: str) -> bool:
+    """Return whether a question of the data set was mixed in, by its id."""
+    return id.startswith(ORDINARY)
+
+
 def _some(articles: tuple[Article, ...], count: int) -> list[Article]:
-    """Return as many articles as have so many questions."""
+    """Return so many questions about the shorter half of the texts, which cost least to read, as
+    many about each."""
+    shorter = sorted(articles, key=_length)[: len(articles) // 2]
+    most = max(1, round(count / len(shorter)))
     chosen = []
-    for article in articles:
-        if count <= 0:
-            break
-        chosen.append(article)
-        count -= sum(len(paragraph.questions) for paragraph in article.paragraphs)
+    for number, article in enumerate(shorter[:count]):
+        paragraphs = []
+        for paragraph in article.paragraphs:
+            # Not the first of each: those without an answer stand in the same places everywhere.
+            questions = paragraph.questions
+            places = [(number + 3 * k) % len(questions) for k in range(min(most, len(questions)))]
+            kept = tuple(questions[place] for place in sorted(set(places)))
+            paragraphs.append(replace(paragraph, questions=kept))
+        chosen.append(replace(article, paragraphs=tuple(paragraphs)))
     return chosen
+
+
+def _length(article: Article) -> int:
+    return sum(len(paragraph.context) for paragraph in article.paragraphs)
