@@ -115,7 +115,7 @@ class Chat:
             always=self.always,
         )
         if not self.answers:
-            self.console.print(Text(self.answers.refusal(), style="yellow"))
+            self.console.print(Text("\n".join(self.answers.refusal_lines()), style="yellow"))
             return
         self.console.print(table(self.answers))
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
@@ -151,7 +151,7 @@ class ShelfChat(Chat):
             question, top=self.top, min_confidence=self.min_confidence, always=self.always
         )
         if not found:
-            self.console.print(Text(found.refusal(), style="yellow"))
+            self.console.print(Text("\n".join(found.refusal_lines()), style="yellow"))
             return
         best = found[0].passage
         self.passage = best.text

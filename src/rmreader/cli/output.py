@@ -146,21 +146,21 @@ def show_answers(question: str, answers: RankedAnswers[Any]) -> None:
     if answers and answers.runner_up is not None:
         lines.append(AnswerLine.of(answers, answers.runner_up, "or perhaps: "))
     if on_terminal():
-        _print_coloured(question, lines, answers.refusal())
+        _print_coloured(question, lines, answers.refusal_lines())
     else:
-        _print_plain(question, lines, answers.refusal())
+        _print_plain(question, lines, answers.refusal_lines())
 
 
-def _print_plain(question: str, lines: Sequence[AnswerLine], refusal: str) -> None:
+def _print_plain(question: str, lines: Sequence[AnswerLine], refusal: Sequence[str]) -> None:
     typer.echo(printable(question))
     for line in lines:
         sentence = f"{line.before}[{line.marked}]{line.after}"
         typer.echo(f"  {line.text}  {line.remark}   {sentence}")
     if not lines:
-        typer.echo(f"  {refusal}")
+        typer.echo("\n".join(f"  {reason}" for reason in refusal))
 
 
-def _print_coloured(question: str, lines: Sequence[AnswerLine], refusal: str) -> None:
+def _print_coloured(question: str, lines: Sequence[AnswerLine], refusal: Sequence[str]) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -172,7 +172,8 @@ def _print_coloured(question: str, lines: Sequence[AnswerLine], refusal: str) ->
         marked = (line.marked, mark)
         console.print(Text.assemble("  ", (line.before, "dim"), marked, (line.after, "dim")))
     if not lines:
-        console.print(Text(f"  {refusal}", style="yellow"))
+        reasons = "\n".join(f"  {reason}" for reason in refusal)
+        console.print(Text(reasons, style="yellow"))
 
 
 def show(value: object) -> None:

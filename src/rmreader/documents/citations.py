@@ -13,6 +13,7 @@ from rmreader.documents.index import Passage
 from rmreader.documents.parse import Box
 from rmreader.documents.passages import Passages, trim
 from rmreader.reading.answers import A, Answer, Answers, RankedAnswers
+from rmreader.reading.needs import what_it_needs
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def place_all(answers: RankedAnswers[A], locate: Callable[[A], LocatedAnswer]) -
         guess=None if guess is None else locate(guess),
         absent=answers.absent,
         runner_up=None if runner_up is None else locate(runner_up),
+        needs=answers.needs,
     )
 
 
@@ -186,7 +188,15 @@ class Citations(RankedAnswers[Citation]):
             guess=None if self.guess is None else self.guess.locate(read),
             absent=self.absent,
             runner_up=None if self.runner_up is None else self.runner_up.locate(read),
+            needs=self.needs,
         )
+
+    def with_needs(self, question: str) -> Citations:
+        """The same, saying what the nearest passage would need to answer the question."""
+        if not self.refuses or self.guess is None:
+            return self
+        needs = what_it_needs(question, self.guess.passage.text, "the nearest passage")
+        return replace(self, needs=needs)
 
     def describe_guess(self, guess: Citation) -> str:
         """The best guess and its file, on one line."""

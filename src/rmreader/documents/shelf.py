@@ -128,7 +128,8 @@ class Shelf:
         candidates = Candidates.of(self.search(question, read), can_tell)
         pairs = [(question, text) for text in candidates.texts]
         answers = list(self.reader.ask_many(pairs, top=top, always=True))
-        return candidates.rank(answers, top, min_confidence, always)
+        found = candidates.rank(answers, top, min_confidence, always)
+        return found.with_needs(question)
 
     def explain(self, question: str, passage: Passage) -> Explanation:
         """The attention that leads to an answer in a passage, as ``Reader.explain`` gives it.

@@ -92,6 +92,8 @@ class RankedAnswers(Sequence[A]):
     """Whether the reader decides that there is no answer; only ``always`` gives answers then."""
     runner_up: A | None = None
     """The second best answer, where the best is given alone and is less than likely."""
+    needs: str = ""
+    """What the text would have to say for an answer, where there is none."""
 
     where: ClassVar[str] = "this passage"
     nothing_read: ClassVar[str] = "no answer"
@@ -141,6 +143,11 @@ class RankedAnswers(Sequence[A]):
             return False
         return self.absent and self.no_answer < FIRM_REFUSAL
 
+    @property
+    def refuses(self) -> bool:
+        """Whether no answer is given because there is none, and that is more than half sure."""
+        return self.absent and not self.answers and self.guess is not None and not self.perhaps
+
     def at_least(self, confidence: float) -> Self:
         """The answers that are at least this sure.
 
@@ -168,8 +175,8 @@ class RankedAnswers(Sequence[A]):
         """Plain data, ready for ``json.dumps``: the same for the command line, HTTP, MCP and files.
 
         ``no_answer`` is there where the reader can tell, ``guess`` where no answer is given,
-        ``runner_up`` where the only answer given is less than likely. Each answer has its
-        ``doubt``.
+        ``needs`` where there is none to give, ``runner_up`` where the only answer given is less
+        than likely. Each answer has its ``doubt``.
 
         >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
         >>> answers.to_dict()["answers"][0]["text"]
@@ -180,6 +187,8 @@ class RankedAnswers(Sequence[A]):
             tree["no_answer"] = self.no_answer
         if not self.answers and self.guess is not None:
             tree["guess"] = self._spell(self.guess)
+        if self.refuses and self.needs:
+            tree["needs"] = self.needs
         if self.answers and self.runner_up is not None:
             tree["runner_up"] = self._spell(self.runner_up)
         return tree
@@ -202,6 +211,17 @@ class RankedAnswers(Sequence[A]):
             return f"not in {self.where}  ({self.no_answer:.0%} sure; the best guess: {guess})"
         sure = f"{self.guess.confidence:.0%} sure"
         return f"no answer is sure enough  (the best guess: {guess}, {sure})"
+
+    def refusal_lines(self) -> list[str]:
+        """The same in lines: why no answer is given, and what the text would need for one.
+
+        >>> Reader.load().ask("Who paid the bill?", "", always=True).refusal_lines()
+        ['no answer']
+        """
+        lines = [self.refusal()]
+        if self.refuses and self.needs:
+            lines.append(self.needs)
+        return lines
 
     def describe_guess(self, guess: A) -> str:
         """The best guess on one line."""
@@ -226,6 +246,9 @@ class Answers(RankedAnswers[Answer]):
             no_answer=tree.get("no_answer"),
             guess=None if guess is None else _answer_from(guess),
             runner_up=None if runner_up is None else _answer_from(runner_up),
+            # A refusal that says what it needs is one that was decided.
+            absent="needs" in tree,
+            needs=tree.get("needs", ""),
         )
 
     def select(self, top: int, min_confidence: float = 0.0, always: bool = False) -> Answers:
@@ -251,12 +274,13 @@ class Answers(RankedAnswers[Answer]):
             )
         given = answers[:top] if always or not self.absent else ()
         guess = answers[0] if answers else None
-        selected = Answers(given, self.no_answer, guess, self.absent).at_least(min_confidence)
-        return selected.with_runner_up(answers, top)
+        selected = Answers(given, self.no_answer, guess, self.absent, needs=self.needs)
+        return selected.at_least(min_confidence).with_runner_up(answers, top)
 
     def _repr_html_(self) -> str:
         if not self.answers:
-            return f"<p><em>{html_text(self.refusal())}</em></p>"
+            lines = "<br>".join(html_text(line) for line in self.refusal_lines())
+            return f"<p><em>{lines}</em></p>"
         items = "".join(f"<li>{self._item_html(answer)}</li>" for answer in self.answers)
         if self.runner_up is not None:
             items += f"<li><em>or perhaps:</em> {self.runner_up._repr_html_()}</li>"

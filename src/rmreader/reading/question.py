@@ -18,6 +18,7 @@ from rmreader.reading.decision import Decision
 from rmreader.reading.doubt import doubt_of
 from rmreader.reading.edges import whole
 from rmreader.reading.engine.engines import EncoderInput, Engine, Logits
+from rmreader.reading.needs import what_it_needs
 from rmreader.reading.portions import Portion, portions, room
 from rmreader.reading.rows import QuestionRow
 from rmreader.reading.spans import (
@@ -230,7 +231,11 @@ class PendingQuestion:
         if top == 1 and _is_doubtful(answers, no_answer):
             runner_up = next(iter(self._best_answers(self.spans, 2)[1:]), None)
 
-        found = Answers(answers, no_answer, absent=absent, runner_up=runner_up)
+        needs = ""
+        if absent:
+            needs = what_it_needs(self.row.question, self.row.passage, Answers.where)
+
+        found = Answers(answers, no_answer, absent=absent, runner_up=runner_up, needs=needs)
         return found.select(top, min_confidence, always)
 
     def _best_answers(self, spans: NDArray[np.float64], top: int) -> tuple[Answer, ...]:

@@ -80,7 +80,8 @@ class Documents:
         candidates = Candidates.of(passages, can_tell)
         read = await self._batcher.ask([(question, text, top, True) for text in candidates.texts])
 
-        return candidates.rank(read, top, min_confidence, always)
+        found = candidates.rank(read, top, min_confidence, always)
+        return found.with_needs(question)
 
     async def search(self, question: str, count: int) -> list[Passage]:
         """The passages that fit a question best."""

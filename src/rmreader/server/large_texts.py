@@ -74,6 +74,7 @@ async def _read(batcher: Batcher, ask: Ask, passages: list[Passage]) -> Answers:
     candidates = Candidates.of(passages, can_tell)
     read = await batcher.ask([(ask.question, text, ask.top, True) for text in candidates.texts])
     found = candidates.rank(read, ask.top, ask.min_confidence, ask.always)
+    found = found.with_needs(ask.question)
     guess = None if found.guess is None else _in_text(found.guess)
     runner_up = None if found.runner_up is None else _in_text(found.runner_up)
     return Answers(
@@ -82,6 +83,7 @@ async def _read(batcher: Batcher, ask: Ask, passages: list[Passage]) -> Answers:
         guess,
         found.absent,
         runner_up,
+        found.needs,
     )
 
 

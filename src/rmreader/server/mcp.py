@@ -225,7 +225,8 @@ def answer_result(
         sure = f"{doubt}, {answer.confidence:.0%}"
         lines.append(f"{answer.text} ({sure}{where}): {answer.sentence}")
     data = {"no_answer": None, **(answers.to_dict() if tree is None else tree)}
-    return {**text_result("\n".join(lines) or answers.refusal()), "structuredContent": data}
+    text = "\n".join(lines or answers.refusal_lines())
+    return {**text_result(text), "structuredContent": data}
 
 
 def search_result(passages: Sequence[Passage]) -> dict[str, Any]:
@@ -296,11 +297,13 @@ def _answering_tool(
         "description": "The chance that there is no answer; null where the reader cannot tell.",
     }
     guess = {**shape, "description": "The best guess, where no answer is given."}
+    needs = {"type": "string", "description": "What the text would need, where it has no answer."}
     results = _object(
         ["answers", "no_answer"],
         answers={"type": "array", "items": shape},
         no_answer=no_answer,
         guess=guess,
+        needs=needs,
     )
     return _tool(name, description, results, **arguments)
 

@@ -236,6 +236,9 @@ class Answered(BaseModel):
         "The best guess, where no answer is given; "
         "absent where one is, and where the reader cannot tell."
     )
+    needs: str = absent_or(
+        "What the text would have to say for an answer, where there is none to give."
+    )
     runner_up: AnswerOut = absent_or(
         "The second best answer, where the best is given alone and is less than likely."
     )
@@ -370,6 +373,9 @@ class AnsweredShelf(BaseModel):
         "The best guess, where no answer is given; "
         "absent where one is, and where the reader cannot tell."
     )
+    needs: str = absent_or(
+        "What the text would have to say for an answer, where there is none to give."
+    )
     runner_up: Cited = absent_or(
         "The second best answer, where the best is given alone and is less than likely."
     )
@@ -403,6 +409,9 @@ class HighlightOut(BaseModel):
     answers: list[AnswerOut]
     no_answer: Share = absent_or("The chance that this text holds no answer.")
     guess: AnswerOut = absent_or("The best guess, where no answer is given.")
+    needs: str = absent_or(
+        "What the text would have to say for an answer, where there is none to give."
+    )
 
 
 class Highlighted(BaseModel):

@@ -6,7 +6,7 @@ import {
 } from "./common.js";
 import { SHOWN, complaintAbout, partAround, placed, whereabouts, worthShowing } from "./answers.js";
 import { drawPage, hasPage, showDocuments } from "./documents.js";
-import { isHalfRefused, needs, sureness } from "./doubt.js";
+import { isHalfRefused, sureness } from "./doubt.js";
 import { forget, keep, recall } from "./kept.js";
 import { Text } from "./points.js";
 import { tell } from "./plain.js";
@@ -200,7 +200,7 @@ function showPerhaps() {
 }
 
 function showRefusal() {
-  const { question, passage, no_answer: none, guess, shelf } = asked;
+  const { no_answer: none, needs, shelf } = asked;
   const where = shelf ? "these documents" : "this passage";
   const nothing = shelf
     ? ["Not in these documents", "None of them has a word of the question."]
@@ -208,12 +208,8 @@ function showRefusal() {
   const [told, note] = none === undefined ? nothing : [`Not in ${where}`, `${percent(none)} sure`];
   $("best").className = "best doubt";
   $("best").replaceChildren(told, " ", element("small", {}, note));
-  if (none !== undefined) {
-    $("needs").hidden = false;
-    $("needs").textContent = shelf
-      ? needs(question, guess?.passage.text, "the nearest passage")
-      : needs(question, passage, "this passage");
-  }
+  $("needs").hidden = !needs;
+  $("needs").textContent = needs ?? "";
   showGuess(false);
 }
 
