@@ -38,14 +38,12 @@ def batch_of(questions: Encoded, index: np.ndarray) -> Any:
     return dataclasses.replace(batch, taught=Taught(nothing, nothing))
 
 
-def pointers_of(batch: Any, draw: np.random.Generator) -> Pointers:
+def reading_of(batch: Any, draw: np.random.Generator) -> Reading:
     """States at random, as a reader's are: between -1 and 1, with numbers at padding too."""
     rows = len(batch.context)
     question = draw.uniform(-1, 1, (rows, batch.question.shape[1], SIZE))
-    context = draw.uniform(-1, 1, (rows, batch.context.shape[1], SIZE))
-    states: Any = SimpleNamespace(question=torch.from_numpy(question), context=torch.from_numpy(context))
-    pointers: Pointers = states
-    return pointers
+    context = torch.from_numpy(draw.uniform(-1, 1, (rows, batch.context.shape[1], SIZE)))
+    return Reading(R=context, V=torch.from_numpy(question), U=context)
 
 
 def write(folder: Path, questions: Encoded, close: bool = True) -> dict[int, Any]:
