@@ -6,10 +6,12 @@ that how it is called, how it fails and how long it may take are tried everywher
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from pathlib import Path
 
+import pypdfium2
 import pytest
 
 from rmreader import Shelf
@@ -93,7 +95,27 @@ def test_it_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ocr.recognise("x.pdf", SCAN, seconds=0.2)
 
 
+def make_scan(lines: list[str]) -> bytes:
+    """A page as a scanner gives it: a grey picture, a little askew, and not one letter of text."""
+    page = pypdfium2.PdfDocument(pdf([lines]))[0]
+    picture = page.render(scale=3).to_pil().convert("L").rotate(0.4, fillcolor=255)
+    scan = io.BytesIO()
+    picture.save(scan, "PDF", resolution=216)
+    return scan.getvalue()
+
+
 def test_the_program_itself(tmp_path: Path) -> None:
     if shutil.which(ocr.PROGRAM) is None or shutil.which("tesseract") is None:
         pytest.skip("ocrmypdf and tesseract are not installed")
-    assert ocr.recognise("x.pdf", SCAN).startswith(b"%PDF")
+    pytest.importorskip("PIL", reason="Pillow is not installed, which draws the scan")
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    lines = ["Harbour office, Bergen", "It was sent by Ingrid Solberg on 14 March."]
+    (folder / "scan.pdf").write_bytes(make_scan(lines))
+    shelf = Shelf.open(tmp_path / "i")
+    assert len(shelf.add(folder).refused) == 1
+    done = shelf.add(folder, ocr=True)
+    assert (done.changed, done.refused) == (1, [])
+    (passage,) = shelf.search("Who sent it?", 10)
+    assert passage.stretch.page == 1
+    assert [line.strip() for line in passage.text.splitlines()] == lines
