@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
+from rmreader.documents.matching import Matches, PieceMatcher
 from rmreader.text.vectors import SubwordTable, map_safetensors
 
 Floats = NDArray[np.float32]
@@ -27,8 +28,8 @@ SHIPPED_TABLE = (
 )
 _WORD = re.compile(r"\w+")
 _MOST_PIECES = 2000  # different ones, of one text
-_PART = 16  # pieces of a block; as the table was trained
-_LONGEST = 4000  # pieces of a text whose parts are looked at
+_LONGEST = 4000  # pieces of a text that a closer look is taken at
+_LONGEST_QUESTION = 100  # pieces of a question that are looked for
 _BLOCK = 4096  # passages that are compared at once: they stay in the processor's cache
 
 
@@ -71,6 +72,7 @@ class TextEncoder:
             raise UserError(f"{path}: not a table of these pieces; install rmreader again.")
 
         self._vectors: Floats = vectors
+        self._lengths: Floats = np.linalg.norm(vectors, axis=1)
         self._question_weights: Floats = question_weights
         self.dim = int(vectors.shape[1])
         self.source = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -97,21 +99,17 @@ class TextEncoder:
 
         return Vectors(codes, scales, self.source)
 
-    def similarity_of_parts(self, texts: Sequence[str], vector: Floats) -> Floats:
-        """For each text the cosine of its best part, two blocks of pieces, with a vector."""
-        best = np.zeros(len(texts), np.float32)
-        for row, text in enumerate(texts):
-            pieces = split_text(self._pieces, text)[:_LONGEST]
-            if not pieces:
-                continue
-
-            blocks = np.add.reduceat(self._vectors[pieces], range(0, len(pieces), _PART), axis=0)
-            parts = blocks.copy()
-            parts[1:] += blocks[:-1]
-            lengths = np.maximum(np.linalg.norm(parts, axis=1), 1e-6)
-            best[row] = (parts @ vector / lengths).max()
-
-        return best
+    def match(self, question: str, texts: Sequence[str]) -> Matches:
+        """A closer look at a few texts, piece by piece."""
+        pieces = split_text(self._pieces, question)[:_LONGEST_QUESTION]
+        matcher = PieceMatcher(
+            self.encode_question(question),
+            pieces,
+            self._question_weights[pieces],
+            self._vectors,
+            self._lengths,
+        )
+        return matcher.match([split_text(self._pieces, text)[:_LONGEST] for text in texts])
 
 
 @cache

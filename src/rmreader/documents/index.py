@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -57,6 +57,7 @@ class Passage:
     """A passage of a document, as a search gives it."""
 
     id: str
+    """It ends in a number, which is one more for the next passage of the document."""
     root: str
     """The folder that was indexed, where it was then."""
     file: str
@@ -153,6 +154,19 @@ def encode_passages(name: Name, passages: Sequence[TextSpan]) -> Vectors:
     """The vectors of a document's passages, their headings and the file's name counted in."""
     texts = [f"{about(name, passage.heading)} {passage.text}" for passage in passages]
     return shipped_encoder().encode_texts(texts)
+
+
+def best_passages(
+    passages: Sequence[Passage], scores: Sequence[float], count: int
+) -> list[Passage]:
+    """The passages with these scores, best first; those that do not fit at all are left out."""
+    scored: list[Passage] = []
+    for passage, score in zip(passages, scores, strict=True):
+        if score > 0:
+            scored.append(replace(passage, score=score))
+    # Of equal ones the earlier is first, in every run.
+    scored.sort(key=lambda passage: (-passage.score, len(passage.id), passage.id))
+    return scored[:count]
 
 
 def runs_to_json(runs: Sequence[Run]) -> str:

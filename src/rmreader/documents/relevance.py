@@ -1,33 +1,38 @@
 """How well a passage fits a question: by its words and by its meaning, as every index scores.
 
     fit   = MEANING · cosine + (1 - MEANING) · words
-    score = (fit + AROUND · fit of the passages beside it) / (1 + AROUND)
+    score = what a closer look adds up to, by the weights below
 
 Words alone miss a passage that says it otherwise ("boss", "you report to"); meaning alone confuses
-names and numbers. The cosine is that of the whole passage and of its best part: a question is
-about a sentence or two. What its neighbours say counts a little, since a document names at its
-beginning what it is about.
+names and numbers. The fit of all passages puts some forward. Of these each part is looked at, word
+by word (matching.py): a question is about a sentence or two. What the passages beside it say counts
+a little, since a document names at its beginning what it is about.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float32]
+from rmreader.documents.embedding import Floats, TextEncoder
 
 # Chosen on everyday texts (`held`) and on articles of SQuAD that the table did not learn from:
 # log/2026-11-18-folders.md.
 MEANING = 0.6
-IN_PART = 0.5  # what the best part counts in the cosine, against the whole passage
-AROUND = 0.2
 FULL = 0.7  # BM25 counts in full from this share of what the question's words could have on
-REFINED = 100  # passages whose parts are looked at
+REFINED = 100  # passages that a closer look is taken at
 BY_WORDS = 200  # passages that the words put forward
 BY_MEANING = 200  # passages that the vectors put forward
+
+# What counts in the score of a passage; the sum is 1.
+_WHOLE = 0.17  # the cosine of the whole passage
+_PART = 0.16  # the cosine of its best part
+_NEAR = 0.34  # how near the words of a part come to those of the question
+_PAIRS = 0.13  # how near its pairs of words come to those of the question
+_WORDS = 0.11  # BM25
+_BESIDE = 0.09  # how the passages beside it fit
 
 _K1 = 1.2  # of BM25, as SQLite and OpenSearch have it
 
@@ -55,12 +60,26 @@ def fit(cosine: Floats, words: Floats) -> Floats:
     return MEANING * cosine + (1 - MEANING) * words
 
 
-def with_parts(whole: Floats, parts: Floats) -> Floats:
-    """The cosines of passages, from those of the whole and of the best parts."""
-    return (1 - IN_PART) * whole + IN_PART * parts
+@dataclass(frozen=True)
+class Found:
+    """What a search in an index put forward; a closer look at the passages is taken afterwards.
 
+    A writer has to wait for whoever reads the file, so that nothing is done there but reading.
+    """
 
-def with_neighbours(fits: Floats, around: Floats) -> Floats:
-    """The scores of passages, from how they fit and how the passages beside them do."""
-    share = AROUND / (1 + AROUND)
-    return (1 - share) * fits + share * around
+    ids: list[Any]
+    words: Floats
+    whole: Floats
+    around: Floats
+    question: str | None
+    """None where there is nothing but the words."""
+
+    def scores(self, texts: Sequence[str], encoder: TextEncoder) -> Floats:
+        """Of the passages, whose texts are these."""
+        if self.question is None:
+            return self.words
+        matches = encoder.match(self.question, texts)
+        by_meaning = _WHOLE * self.whole + _PART * matches.parts
+        by_words = _NEAR * matches.words + _PAIRS * matches.pairs + _WORDS * self.words
+        scores: Floats = by_meaning + by_words + _BESIDE * self.around
+        return scores

@@ -11,7 +11,6 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,13 +25,15 @@ from rmreader.documents.index import (
     Name,
     Passage,
     about,
+    best_passages,
     encode_passages,
     runs_from_json,
     runs_to_json,
 )
 from rmreader.documents.places import TextSpan
+from rmreader.documents.relevance import Found
 from rmreader.documents.sqlite_file import OLD_FORMAT, IndexFile, application_id, connect
-from rmreader.documents.sqlite_search import Found, search
+from rmreader.documents.sqlite_search import search
 from rmreader.documents.sqlite_vectors import VectorCache, write_vectors
 
 _AT_ONCE = 500  # passages that one statement names
@@ -64,13 +65,7 @@ class SqliteIndex:
 
         found, passages = self.file.read(work)
         scores = found.scores([passage.text for passage in passages], encoder)
-        scored = [
-            replace(passage, score=score)
-            for passage, score in zip(passages, scores.tolist(), strict=True)
-            if score > 0
-        ]
-        scored.sort(key=lambda passage: (-passage.score, int(passage.id)))
-        return scored[:count]
+        return best_passages(passages, scores.tolist(), count)
 
     def document(self, root: str, file: str) -> list[Passage]:
         """All passages of one document, in order."""

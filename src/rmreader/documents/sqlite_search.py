@@ -1,14 +1,12 @@
 """Search in an SQLite index: by words (BM25 of FTS5) and by meaning (vectors), see relevance.py.
 
-Words and vectors each put passages forward. The best of these are looked at once more, part by
-part.
+Words and vectors each put passages forward. A closer look at the best of these is
+taken afterwards.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +17,9 @@ from rmreader.documents.relevance import (
     BY_MEANING,
     BY_WORDS,
     REFINED,
+    Found,
     fit,
     share_of_words,
-    with_neighbours,
-    with_parts,
     word_worth,
 )
 from rmreader.documents.sqlite_vectors import StoredVectors
@@ -33,28 +30,6 @@ Scores = dict[int, float]
 """Of passages, by their ids."""
 Rows = NDArray[np.int64]
 """Places of passages among the stored vectors."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search in the file put forward; the parts of the passages are looked at afterwards.
-
-    A writer has to wait for whoever reads the file, so that nothing is done there but reading.
-    """
-
-    ids: list[int]
-    words: Floats
-    whole: Floats
-    around: Floats
-    question: Floats | None
-    """The vector; None where there is nothing but the words."""
-
-    def scores(self, texts: Sequence[str], encoder: TextEncoder) -> Floats:
-        """Of the passages, whose texts are these."""
-        if self.question is None:
-            return self.words
-        parts = encoder.similarity_of_parts(texts, self.question)
-        return with_neighbours(fit(with_parts(self.whole, parts), self.words), self.around)
 
 
 def search(
@@ -79,7 +54,7 @@ def search(
     fits = fit(similarity, by_words)
     rows = _candidates(stored, found, similarity, fits, max(count, REFINED))
     ids = stored.ids[rows].tolist()
-    return Found(ids, by_words[rows], similarity[rows], stored.around(fits)[rows], vector)
+    return Found(ids, by_words[rows], similarity[rows], stored.around(fits)[rows], question)
 
 
 def _search_words(base: sqlite3.Connection, expression: str, limit: int) -> Scores:
