@@ -15,6 +15,7 @@ from rmreader.core.errors import UserError
 from rmreader.documents.embedding import shipped_encoder
 from rmreader.documents.index import Entry
 from rmreader.documents.indexing import add
+from rmreader.documents.shelf import Shelf
 from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.documents.sqlite_vectors import read_vectors
 
@@ -134,3 +135,13 @@ def test_the_similarity_is_the_cosine() -> None:
     question = encoder.encode_question("Who would be my boss?")
     exact = (vectors.codes.astype(np.float64) * vectors.scales[:, None]) @ question
     assert vectors.similarity(question) == pytest.approx(exact, abs=1e-5)
+
+
+def test_a_copy_with_other_line_ends_is_found_once(tmp_path: Path) -> None:
+    text = "The renter pays a deposit of two months, and the landlord keeps it in a bank."
+    (tmp_path / "lease.txt").write_text(text)
+    (tmp_path / "copy.txt").write_text(text.replace(" of ", "\nof ").replace(" and ", "  and "))
+    shelf = Shelf.open(tmp_path / "i.rmindex")
+    shelf.add(tmp_path, include=["*.txt"])
+    assert len(shelf.index.search("What is the deposit?", 10)) == 2
+    assert len(shelf.search("What is the deposit?", 10)) == 1

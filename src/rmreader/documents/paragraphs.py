@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rmreader.documents.places import LazySequence, Runs, SpanBuilder, TextSpan
 
-_TRAIL = " › "  # between a heading and the one below it
+TRAIL = " › "  # between a heading and the one below it
 _LONGEST_HEADING = 100  # characters of one heading
 _LONGEST_TRAIL = 250
 _BLANK = re.compile(r"\n\s*\n")
@@ -22,6 +22,11 @@ _LONG_LINE = 300  # characters of a line that is a paragraph by itself
 
 def _numbers() -> array[int]:
     return array("q")
+
+
+def heading_of(text: str) -> str:
+    """A paragraph as a heading is told."""
+    return " ".join(text[: 2 * _LONGEST_HEADING].split())[:_LONGEST_HEADING]
 
 
 @dataclass
@@ -81,9 +86,9 @@ class ParagraphBuilder:
     def set_heading(self, level: int, text: str) -> None:
         """What follows is under this heading, and the ones of lower levels."""
         self._headings = {k: name for k, name in self._headings.items() if k < level}
-        self._headings[level] = " ".join(text[: 2 * _LONGEST_HEADING].split())[:_LONGEST_HEADING]
+        self._headings[level] = heading_of(text)
         different = dict.fromkeys(self._headings.values())
-        self._heading = _TRAIL.join(different)[:_LONGEST_TRAIL].strip(_TRAIL)
+        self._heading = TRAIL.join(different)[:_LONGEST_TRAIL].strip(TRAIL)
 
     def add(self, span: TextSpan) -> None:
         """Add a whole paragraph, which has text."""

@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from rmreader.documents.document import Box, Document, read_document
+from rmreader.documents.paragraphs import TRAIL, heading_of
 from rmreader.documents.places import BETWEEN, TextSpan, join
 from rmreader.reading.answers import Answer
 
@@ -125,13 +126,18 @@ def _first_place(span: TextSpan) -> int:
 
 
 def split(paragraphs: Iterable[TextSpan]) -> Iterator[TextSpan]:
-    """A document's passages: short paragraphs of one page and heading together, long ones cut."""
+    """A document's passages: short paragraphs of one page and heading together, long ones cut.
+
+    A heading goes with what is below it, also where that begins with a heading of its own: alone it
+    answers nothing, and a search that asks for its words would put it first.
+    """
     waiting: list[TextSpan] = []
     size = 0
     for paragraph in paragraphs:
+        if waiting and _is_repeated(waiting[-1], paragraph):
+            continue
         is_full = size >= _SMALL or size + len(paragraph.text) > _LARGE
-        is_other = bool(waiting) and not _is_same_section(waiting[-1], paragraph)
-        if waiting and (is_full or is_other):
+        if waiting and (is_full or not _go_together(waiting[-1], paragraph)):
             yield _joined(waiting)
             waiting = []
             size = 0
@@ -147,13 +153,28 @@ def split(paragraphs: Iterable[TextSpan]) -> Iterator[TextSpan]:
 
 
 def _joined(spans: Sequence[TextSpan]) -> TextSpan:
-    """Spans of one section as one."""
-    first = spans[0]
-    return join(spans, first.page, first.heading)
+    """Spans of one section as one; the headings above it may come first."""
+    last = spans[-1]
+    return join(spans, last.page, last.heading)
 
 
-def _is_same_section(first: TextSpan, second: TextSpan) -> bool:
-    return (first.page, first.heading) == (second.page, second.heading)
+def _go_together(first: TextSpan, second: TextSpan) -> bool:
+    """Whether two paragraphs are of one section, or the first is a heading above the second."""
+    if first.page != second.page:
+        return False
+    if first.heading == second.heading:
+        return True
+    return _is_heading(first) and second.heading.startswith(first.heading + TRAIL)
+
+
+def _is_heading(span: TextSpan) -> bool:
+    return bool(span.heading) and span.heading.rpartition(TRAIL)[2] == heading_of(span.text)
+
+
+def _is_repeated(first: TextSpan, second: TextSpan) -> bool:
+    """Whether a heading is there twice, as a page's title and as its first heading."""
+    is_same = first.text == second.text and first.heading == second.heading
+    return is_same and _is_heading(second)
 
 
 def _cut(paragraph: TextSpan) -> Iterator[TextSpan]:

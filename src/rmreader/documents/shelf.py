@@ -97,7 +97,9 @@ class Shelf:
         """
         different = dict[str, Passage]()
         for passage in self.index.search(question, _COPIES * count):
-            different.setdefault(passage.text, passage)
+            # A copy of another format has other line ends.
+            words = " ".join(passage.text.split())
+            different.setdefault(words.casefold(), passage)
         return list(different.values())[:count]
 
     def ask(
