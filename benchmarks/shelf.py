@@ -1,13 +1,13 @@
 """A shelf: SQuAD-open in the small, questions whose article is not there, and the time of index, question and change.
 
     python benchmarks/shelf.py build --data ../shared/data --work /tmp/shelf         # the documents, as files of text
-    python benchmarks/shelf.py index --work /tmp/shelf --collection all               # timed; bm25s beside it
+    python benchmarks/shelf.py index --work /tmp/shelf --collection all               # timed
     python benchmarks/shelf.py find --work /tmp/shelf --collection squad --count 400  # recall alone, nothing is read
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection squad # EM, F1, recall; --count, --first
     python benchmarks/shelf.py ask --work /tmp/shelf --model base --collection train # dev's articles are not in it
     python benchmarks/shelf.py ask --work /tmp/shelf --collection everyday --count 931
 
-Run it with the repository's folder in PYTHONPATH, for ``lab``.
+Run it with the repository's folder in PYTHONPATH, for ``lab``. benchmarks/beside.py has bm25s and tantivy beside it.
 
 Collections: `squad` is every paragraph of SQuAD's train and dev articles, `all` those and 44 M words of Wikipedia,
 `train` SQuAD without dev, `everyday` the everyday texts that no reader learned from. Every article or text is a file;
@@ -36,7 +36,6 @@ from lab.scripts import everyday
 from rmreader import Reader, Shelf
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.documents.rank import choose
-from rmreader.documents.sqlite_index import SqliteIndex
 from rmreader.scoring.squad import exact_match, f1
 
 EVERYDAY = Path(__file__).resolve().parent.parent / "lab" / "everyday"
@@ -79,7 +78,7 @@ def build(data: Path, work: Path) -> None:
 
 
 def index(work: Path, collection: str) -> None:
-    """A collection indexed, and again; one file of it changed; the same passages by bm25s."""
+    """A collection indexed, and again; one file of it changed."""
     path, folders = work / f"{collection}.rmindex", FOLDERS[collection]
     path.unlink(missing_ok=True)
     shelf = Shelf.open(path)
@@ -95,41 +94,6 @@ def index(work: Path, collection: str) -> None:
         shelf.add(*(work / folder for folder in folders))
         rows.append((name, "", time.perf_counter() - began, cpu_seconds() - cpu, "", "", os.getloadavg()[0]))
     show((collection, "passages", "s", "CPU s", "MB", "file, MB", "load"), rows[:-1])
-    beside(shelf)
-
-
-def beside(shelf: Shelf) -> None:
-    """bm25s on the same passages: stemless, all in memory, built and asked in the same run."""
-    try:
-        import bm25s
-    except ImportError:
-        print("bm25s is not installed: no comparison")
-        return
-    assert isinstance(shelf.index, SqliteIndex)
-    rows = shelf.index.file.read(lambda base: base.execute("SELECT text FROM passages ORDER BY id").fetchall())
-    texts = [text for (text,) in rows]
-    questions = [q.text for _, q in squad(DATA, "dev").questions()]
-    questions = random.Random(1).sample(questions, 100)
-    began, cpu = time.perf_counter(), cpu_seconds()
-    engine = bm25s.BM25()
-    engine.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
-    rows = [("bm25s", time.perf_counter() - began, cpu_seconds() - cpu)]
-
-    def theirs(question: str) -> None:
-        engine.retrieve(bm25s.tokenize([question], stopwords="en", show_progress=False), k=READ, show_progress=False)
-
-    found = []
-    for name, call in (("rmreader", lambda q: shelf.search(q, READ)), ("bm25s", theirs)):
-        times, used = [], []
-        for question in questions:
-            began, cpu = time.perf_counter(), time.process_time()
-            call(question)
-            times.append(time.perf_counter() - began)
-            used.append(time.process_time() - cpu)
-        found.append((name, *(1000 * float(np.median(one)) for one in (times, used))))
-    show(("engine", "index, s", "CPU s"), rows)
-    show(("engine", "search, ms", "CPU ms"), found)
-    print(f"peak memory with bm25s: {peak_memory():.0f} MB\n")
 
 
 def cpu_seconds() -> float:
