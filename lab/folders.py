@@ -6,8 +6,14 @@
 Every question is asked of a folder with its document and of the same folder without it. The folders:
 everyday texts, and SQuAD's training articles, of which the nine that no shipped reader learned from
 are asked about. What the readers make of the passages is kept in ``--work``, a file for each reader
-and folder, and is read again unless ``--anew``; the fit itself takes a second. ``--write`` puts the
-numbers into rank.py. With ``--test`` nothing is fitted: the decision as it is, on everyday `test`.
+and folder, and is read again unless ``--anew``; the fit itself takes a second. rank.py has one set of
+numbers for all readers: it is fitted on all that are given, and each reader's own fit is told beside
+it, with the shares that are refused and made up at its threshold and at others. ``--write`` puts the
+numbers into rank.py; after readers or the search have changed:
+
+    python -m lab.folders --anew --write && python -m lab.folders --anew --test
+
+With ``--test`` nothing is fitted: the decision as it is, on everyday `test`.
 """
 
 from __future__ import annotations
@@ -38,6 +44,7 @@ HELD_OUT_SEED = (1, 0x5E1EC7)  # as rmreader.data.split draws them
 SQUAD_QUESTIONS = 250
 OTHER_TEXTS = 92  # of `learn`, beside `held`: a folder as large as that of the benchmark
 MOST_MADE_UP = 0.15  # answered though the document is not there
+SHARES = (0.05, 0.10, 0.15, 0.20, 0.25)  # of the same, to see what each costs
 RANK = Path(rank.__file__)
 
 
@@ -67,6 +74,8 @@ class Read:
     f1: float
 
 
+Pairs = Sequence[tuple[list[Read], list[Read]]]
+"""What was read for each question, in the folder with its document and without it."""
 Found = tuple[Asked, list[Passage], list[Passage]]
 """A question, and the passages for it in a folder with its document and without it."""
 
@@ -200,7 +209,7 @@ def features(rows: Sequence[Read]) -> np.ndarray:
     return np.array([[row.reader, row.search, 1.0] for row in rows]).reshape(-1, 3)
 
 
-def fit(pairs: Sequence[tuple[list[Read], list[Read]]], rounds: int = 300) -> np.ndarray:
+def fit(pairs: Pairs, rounds: int = 300) -> np.ndarray:
     """Numbers by which odds e^(w·x) share one between the passages and "none of them".
 
     In the folder with the document the right passages should have it, without it nobody.
@@ -217,9 +226,7 @@ def fit(pairs: Sequence[tuple[list[Read], list[Read]]], rounds: int = 300) -> np
     return weights
 
 
-def _loss(
-    pairs: Sequence[tuple[list[Read], list[Read]]], weights: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
+def _loss(pairs: Pairs, weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """The loss, its slope, and a matrix that says how far to go."""
     loss = 0.0
     slope = np.zeros(3)
@@ -239,7 +246,7 @@ def _loss(
 
 
 def _cases(
-    pairs: Sequence[tuple[list[Read], list[Read]]],
+    pairs: Pairs,
 ) -> Iterator[tuple[list[Read], np.ndarray]]:
     for with_it, without_it in pairs:
         for rows in (with_it, without_it):
@@ -254,15 +261,15 @@ def chance_of_none(rows: Sequence[Read], weights: np.ndarray) -> float:
     return float(1 / (1 + np.exp(features(rows) @ weights).max()))
 
 
-def threshold(pairs: Sequence[tuple[list[Read], list[Read]]], weights: np.ndarray) -> float:
+def threshold(pairs: Pairs, weights: np.ndarray, made_up: float = MOST_MADE_UP) -> float:
     """Above which chance of none no answer is given: as many made up as may be."""
     none = sorted(chance_of_none(without_it, weights) for _, without_it in pairs)
-    return none[int(MOST_MADE_UP * len(none))]
+    return none[int(made_up * len(none))]
 
 
 def report(
     name: str,
-    pairs: Sequence[tuple[list[Read], list[Read]]],
+    pairs: Pairs,
     weights: np.ndarray,
     doubt: float,
 ) -> None:
@@ -285,6 +292,28 @@ def report(
         f"answered though it is not {100 * (gone <= doubt).mean():.1f} %",
         flush=True,
     )
+
+
+def trade(name: str, pairs: Pairs, weights: np.ndarray) -> None:
+    """One line: what is refused at several shares of made-up answers."""
+    there = np.array([chance_of_none(with_it, weights) for with_it, _ in pairs])
+    costs = []
+    for share in SHARES:
+        doubt = threshold(pairs, weights, share)
+        refused = 100 * (there > doubt).mean()
+        costs.append(f"{100 * share:.0f} %: {refused:.1f} % (above {doubt:.2f})")
+    print(f"{name:16} refused where so many are made up: {', '.join(costs)}", flush=True)
+
+
+def fit_reader(name: str, kept: Mapping[str, Pairs]) -> tuple[np.ndarray, float]:
+    """Fit on all folders, choose the threshold on everyday texts, and tell the figures of each."""
+    weights = fit([pair for pairs in kept.values() for pair in pairs])
+    doubt = threshold([pair for key in kept if "held" in key for pair in kept[key]], weights)
+    print(f"fitted on {name}: weights {weights.round(3).tolist()}, no answer above {doubt:.3f}")
+    for key, pairs in kept.items():
+        report(f"  {key}", pairs, weights, doubt)
+        trade(f"  {key}", pairs, weights)
+    return weights, doubt
 
 
 def write(weights: np.ndarray, doubt: float) -> None:
@@ -323,17 +352,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     found = search_both(shelf, options.work / name, some)
                 collect(found, Reader.load(model, threads=1), path)
             kept[f"{Path(model).name}, {name}"] = load(path)
+    print("as rank.py has it:")
     weights = np.array([rank._READER, rank._SEARCH, rank._BIAS])
-    doubt = rank._DOUBT
-    if not options.test:
-        for name, pairs in kept.items():
-            report(f"before: {name}", pairs, weights, doubt)
-        weights = fit([pair for pairs in kept.values() for pair in pairs])
-        doubt = threshold([pair for name in kept if "held" in name for pair in kept[name]], weights)
-        print("weights", weights.round(3).tolist(), "doubt", round(doubt, 3))
     for name, pairs in kept.items():
-        report(name, pairs, weights, doubt)
-    if options.write and not options.test:
+        report(f"  {name}", pairs, weights, rank._DOUBT)
+        trade(f"  {name}", pairs, weights)
+    if options.test:
+        return
+    for model in options.model if len(options.model) > 1 else ():
+        own = {key: pairs for key, pairs in kept.items() if key.startswith(f"{Path(model).name},")}
+        fit_reader(f"{model} alone", own)
+    weights, doubt = fit_reader(" and ".join(options.model), kept)
+    if options.write:
         write(weights, doubt)
 
 

@@ -31,8 +31,8 @@ from rmreader.documents.index import (
 )
 from rmreader.documents.opensearch_search import (
     SCORE_FACTOR,
-    Candidates,
     Hit,
+    ServerHits,
     make_bodies,
     vector_field,
     vector_row,
@@ -122,7 +122,7 @@ class OpenSearchIndex:
             encoder = shipped_encoder()
             vector = encoder.encode_question(question)
             replies = self._ask(make_bodies(words, vector, count))
-            candidates = Candidates.of(vector, replies, self._score_factor)
+            candidates = ServerHits.of(vector, replies, self._score_factor)
             found, hits = candidates.find(question, count, self._fetch_vectors)
             passages = [_passage(hit) for hit in hits]
         scores = found.scores([passage.text for passage in passages], encoder)

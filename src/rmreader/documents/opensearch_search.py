@@ -83,7 +83,7 @@ def make_bodies(words: Sequence[str], vector: Floats, count: int) -> dict[str, B
 
 
 @dataclass
-class Candidates:
+class ServerHits:
     """Passages that the server put forward, and how they fit."""
 
     vector: Floats
@@ -93,7 +93,7 @@ class Candidates:
     bm25: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, vector: Floats, replies: dict[str, Body], factor: float) -> Candidates:
+    def of(cls, vector: Floats, replies: dict[str, Body], factor: float) -> ServerHits:
         """Out of the replies to ``make_bodies``; BM25 is counted ``factor`` times."""
         worth = 0.0
         if "counts" in replies:
