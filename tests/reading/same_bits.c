@@ -87,6 +87,34 @@ static void point(size_t m, size_t w, int kind) {
     take(job.logits, 4 * m);
 }
 
+static Norm norm(size_t n) {
+    const float *scale = floats(n, 1);
+    return (Norm){scale, floats(n, 1)};
+}
+
+static void layer(size_t s, size_t heads, size_t size, size_t inner, int kind) {
+    const size_t width = heads * size, bytes = 4 * s * width;
+    Layer job = {.s = s, .width = width, .heads = heads, .epsilon = 1e-6f, .share = 0.3f};
+    job.x = floats(s * width, 2);
+    job.mixed = floats(s * width, 1);
+    job.queries_keys_values = matrix(width, 3 * width);
+    job.attended = matrix(width, width);
+    job.inner = matrix(width, inner);
+    job.outer = matrix(inner, width);
+    job.norms[0] = norm(width);
+    job.norms[1] = norm(width);
+    job.y = room(bytes);
+    job.mix = room(bytes);
+    layer_start(&job, memory(layer_size(&job)));
+    for (size_t part = 0; part < PARTS; part++) layer_project(&job, part, kind);
+    for (size_t head = 0; head < heads; head++) layer_head(&job, head, kind);
+    for (size_t part = 0; part < PARTS; part++) layer_rest(&job, part, kind);
+    take(job.y, bytes);
+    take(job.mix, bytes);
+    norm_rows(job.x, s, width, job.norms[0], job.epsilon, job.y, kind);
+    take(job.y, bytes);
+}
+
 int main(int count, char **words) {
     native_limit(count > 1 ? atoi(words[1]) : VNNI);
     for (int round = 0; round < 40; round++) {
@@ -95,6 +123,10 @@ int main(int count, char **words) {
         multiply(m, w, products_best());
         align(m, p, w, products_best());
         point(m, w, products_best());
+    }
+    for (int round = 0; round < 20; round++) {
+        const size_t s = size(260), heads = size(5), each = size(40), inner = size(200);
+        layer(s, heads, each, inner, products_best());
     }
     printf("%016llx\n", (unsigned long long)digest);
 }

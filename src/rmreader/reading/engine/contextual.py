@@ -1,11 +1,6 @@
-"""Tags and contextual vectors of one question and its passage, without torch.
-
-A BERT encoder is an ONNX graph that reads one sequence, nothing padded, from its embeddings to the
-mix of all its layers.
-"""
+"""Tags and contextual vectors of one question and its passage, without torch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock
@@ -17,9 +12,9 @@ from numpy.typing import NDArray
 from rmreader.core.errors import UserError, user_error_on
 from rmreader.readers.folder import Folder
 from rmreader.readers.weights import TUNED, Shapes, Weights, bert_shapes, misfit, part
+from rmreader.reading.engine.bert import Bert, bert_graph
 from rmreader.reading.engine.inputs import Floats, session
-from rmreader.reading.engine.layers import Layers, unknown_setting
-from rmreader.reading.engine.onnxfile import FLOAT, HALF, Graph
+from rmreader.reading.engine.layers import unknown_setting
 from rmreader.text.contextual import ENCODER
 from rmreader.text.piece_layout import Layout, lay_out
 from rmreader.text.pieces import Pieces, encoder_config, encoder_folder, fingerprint
@@ -27,25 +22,6 @@ from rmreader.text.tags import Tagger
 from rmreader.text.vectors import map_safetensors
 
 ENCODER_WEIGHTS = "model.safetensors"
-
-
-@dataclass(frozen=True)
-class Bert:
-    """An encoder's weights, by the names in its own files, and how they are used."""
-
-    weights: Weights
-    heads: int
-    epsilon: float
-    mix: NDArray[np.float32]
-    """The share of every layer, that of the embeddings first."""
-    half: bool
-    """Round layers to 16 bits before they are mixed, as the cache of frozen vectors has them."""
-
-    @property
-    def embeddings(self) -> list[NDArray[np.float32]]:
-        """Of pieces, of segments, of places: a piece begins as the sum of its three."""
-        kinds = ("word", "token_type", "position")
-        return [self.weights[f"embeddings.{kind}_embeddings.weight"] for kind in kinds]
 
 
 def why_torch(folder: Folder) -> str | None:
@@ -74,7 +50,7 @@ def why_torch(folder: Folder) -> str | None:
 class ContextualColumns:
     """The columns after the words' own inputs: embeddings of tags, then contextual vectors."""
 
-    def __init__(self, folder: Folder, weights: Weights, int8: bool) -> None:
+    def __init__(self, folder: Folder, weights: Weights, in_c: bool) -> None:
         inputs = folder.recipe.inputs
         self.tagger: Tagger | None = None
         self.encoder: BertEncoder | None = None
@@ -86,7 +62,7 @@ class ContextualColumns:
             self._tag_tables = [weights["encoder.pos.weight"], weights["encoder.ner.weight"]]
 
         if inputs.contextual:
-            self.encoder = BertEncoder(folder, weights, int8, folder.contextual.fingerprint)
+            self.encoder = BertEncoder(folder, weights, in_c, folder.contextual.fingerprint)
 
     def join(
         self,
@@ -120,7 +96,7 @@ class ContextualColumns:
 class BertEncoder:
     """A BERT encoder, frozen or tuned, apart or on pairs; long texts in overlapping windows."""
 
-    def __init__(self, folder: Folder, weights: Weights, int8: bool, expected: str) -> None:
+    def __init__(self, folder: Folder, weights: Weights, in_c: bool, expected: str) -> None:
         inputs = folder.recipe.inputs
         source = _source(folder)
         self.pieces = Pieces(source)
@@ -135,7 +111,7 @@ class BertEncoder:
         # The graph holds the other weights; here only the embeddings are kept.
         bert = load_bert(folder, weights)
         self._embeddings = bert.embeddings
-        self._session = cache(partial(session, bert_graph(bert, int8)))  # by the number of threads
+        self._session = cache(partial(session, bert_graph(bert, in_c)))  # by the number of threads
 
     def __call__(
         self,
@@ -241,89 +217,3 @@ def _frozen(source: Path, expected: Shapes) -> dict[str, NDArray[np.float32]]:
         raise UserError(f"{path}: not what its config.json says ({why}); fetch the encoder again.")
 
     return {name: stored[name].astype(np.float32) for name in expected}
-
-
-def bert_graph(bert: Bert, int8: bool = False) -> bytes:
-    """The model: ``embeddings`` [s, size] -> ``vectors`` [s, size], the mix of all layers."""
-    g = Graph()
-    layers = Layers(g, bert.weights, int8)
-    size = bert.weights["embeddings.LayerNorm.weight"].shape[0]
-    x = g.input("embeddings", "float32", ("s", size))
-    x = _norm(layers, "embeddings.LayerNorm", x, bert.epsilon)
-
-    # Every layer adds its share as soon as it is computed.
-    vectors = _share(g, x, bert.mix[0], bert.half)
-    for number, share in enumerate(bert.mix[1:]):
-        x = _layer(layers, f"encoder.layer.{number}", x, bert.heads, bert.epsilon)
-        vectors = g.add(vectors, _share(g, x, share, bert.half))
-
-    g.output("vectors", vectors, ("s", size))
-    return g.to_bytes()
-
-
-def _layer(layers: Layers, name: str, x: str, heads: int, epsilon: float) -> str:
-    """Self-attention, then two products with a GELU between them, each added to its input and
-    normalised."""
-    w = layers.w
-
-    attended = _attention(layers, f"{name}.attention.self", x, heads)
-    x = _residual(layers, f"{name}.attention.output", attended, x, epsilon)
-
-    dense = f"{name}.intermediate.dense"
-    inner = layers.linear(x, w[f"{dense}.weight"].T, w[f"{dense}.bias"])
-    # The exact GELU, which ONNX itself has only from opset 20 on.
-    activated = layers.g.op("Gelu", inner, domain="com.microsoft")
-
-    return _residual(layers, f"{name}.output", activated, x, epsilon)
-
-
-def _attention(layers: Layers, name: str, x: str, heads: int) -> str:
-    """Self-attention of several heads, x [s, size] -> [s, size]."""
-    g = layers.g
-    w = layers.w
-    size = w[f"{name}.query.weight"].shape[0] // heads  # of one head
-
-    # One product for queries, keys and values; the logits' scale is part of the query's weights.
-    weights = []
-    biases = []
-    for kind, scale in (("query", size**-0.5), ("key", 1), ("value", 1)):
-        weights.append(w[f"{name}.{kind}.weight"].T * np.float32(scale))
-        biases.append(w[f"{name}.{kind}.bias"] * np.float32(scale))
-
-    q, k, v = layers.linears(x, weights, biases)
-    # Q and V are [heads, s, size], K is [heads, size, s].
-    by_head = np.array([-1, heads, size])
-    Q = g.transpose(g.op("Reshape", q, by_head), 1, 0, 2)
-    V = g.transpose(g.op("Reshape", v, by_head), 1, 0, 2)
-    K = g.transpose(g.op("Reshape", k, by_head), 1, 2, 0)
-
-    logits = g.matmul(Q, K)
-    attention = g.softmax(logits)
-    attended = g.matmul(attention, V)
-    # Back to [s, size], the heads side by side.
-    by_word = g.transpose(attended, 1, 0, 2)
-
-    return g.op("Reshape", by_word, np.array([-1, heads * size]))
-
-
-def _residual(layers: Layers, name: str, inner: str, x: str, epsilon: float) -> str:
-    """A product of ``inner``, added to x and normalised."""
-    w = layers.w
-    product = layers.linear(inner, w[f"{name}.dense.weight"].T, w[f"{name}.dense.bias"])
-    total = layers.g.add(product, x)
-    return _norm(layers, f"{name}.LayerNorm", total, epsilon)
-
-
-def _norm(layers: Layers, name: str, x: str, epsilon: float) -> str:
-    """Every row of x with mean 0 and variance 1, times a scale, plus a bias."""
-    scale = layers.w[f"{name}.weight"]
-    bias = layers.w[f"{name}.bias"]
-    return layers.g.op("LayerNormalization", x, scale, bias, axis=-1, epsilon=epsilon)
-
-
-def _share(g: Graph, x: str, share: np.float32, half: bool) -> str:
-    """One layer's part of the mix."""
-    if half:
-        rounded = g.op("Cast", x, to=HALF)
-        x = g.op("Cast", rounded, to=FLOAT)
-    return g.mul(x, np.array(share, np.float32))

@@ -103,7 +103,7 @@ class OnnxEngine:
 
         weights = folder.weights()
         recipe = folder.recipe
-        is_int8 = precision == "int8"
+        in_c = precision == "int8" and native.why_not() is None
         self.contextual: ContextualColumns | None = None
         misfit = KeyError, ValueError, TypeError, ArithmeticError
         remedy = "the weights do not fit recipe.yaml ({why}); restore the folder."
@@ -111,9 +111,8 @@ class OnnxEngine:
             if recipe.inputs.tags or recipe.inputs.contextual:
                 from rmreader.reading.engine.contextual import ContextualColumns
 
-                self.contextual = ContextualColumns(folder, weights, is_int8)
+                self.contextual = ContextualColumns(folder, weights, in_c)
             self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
-            in_c = is_int8 and native.why_not() is None
             model = reader_graph(weights, recipe.network, in_c=in_c)
             self._session = cache(partial(session, model))  # by the number of threads
 

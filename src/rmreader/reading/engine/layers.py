@@ -38,8 +38,6 @@ class Layers:
     """The graph that nodes are added to."""
     w: Weights
     """The weights, by their names in the network."""
-    int8: bool = False
-    """Whether products are in 8 bits, by ONNX Runtime (a BERT encoder's)."""
     in_c: bool = False
     """Whether products, LSTMs and fusions are those of ``c/``."""
 
@@ -52,12 +50,6 @@ class Layers:
             packed = native.pack(weight, bias)
             columns = np.array([weight.shape[1]], np.int32)
             return self.g.op("Linear", x, *packed, columns, domain=native.DOMAIN)
-
-        if self.int8:
-            quantised, scale = native.quantise(weight)
-            extra = ("", bias) if bias is not None else ()
-            inputs = (x, quantised, scale, *extra)
-            return self.g.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
 
         product = self.g.matmul(x, weight)
         return product if bias is None else self.g.add(product, bias)

@@ -11,6 +11,15 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
+/* Compiled as it stands, whoever calls it. */
+#ifdef __clang__
+#define ALONE static __attribute__((noinline))
+#else
+#define ALONE static __attribute__((noinline, noclone))
+#endif
+
+#define CACHE_LINES __attribute__((aligned(64)))
+
 #define EACH(number) ((number) - (Floats){0})
 
 typedef float Floats __attribute__((vector_size(64)));
@@ -21,6 +30,8 @@ typedef uint32_t Uints __attribute__((vector_size(64)));
 typedef uint16_t Shorts __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef int32_t Quarter __attribute__((vector_size(16), may_alias));
+typedef float Eight __attribute__((vector_size(32)));
+typedef float Four __attribute__((vector_size(16)));
 
 /* Rows of W_hh, n groups of them: 64 weights of each for every four columns, ``stride`` from one four to the next. */
 typedef struct {
@@ -29,6 +40,33 @@ typedef struct {
     const float *scales;
     const int32_t *starts;
 } Rows;
+
+/* What one part of a layer's rows works in: BLOCK rows at a time. */
+typedef struct {
+    Rounded rounded;
+    float *narrow, *wide; /* [BLOCK, width], [BLOCK, inner] */
+} Room;
+
+static size_t part_begin(const Layer *job, size_t part) { return up(job->s, PARTS * ROWS) / PARTS * part; }
+
+static size_t part_end(const Layer *job, size_t part) {
+    const size_t end = part_begin(job, part + 1);
+    return end < job->s ? end : job->s;
+}
+
+static size_t keys_of_head(const Layer *job) { return 4 * ((job->width / job->heads + 1) / 2) * up(job->s, LANES); }
+
+static size_t values_of_head(const Layer *job) { return 4 * ((job->s + 1) / 2) * up(job->width / job->heads, LANES); }
+
+static size_t widest(const Layer *job) { return up(job->width > job->inner.columns ? job->width : job->inner.columns, LANES); }
+
+static size_t room_size(const Layer *job) { return BLOCK * (5 * widest(job) + 4 * up(job->width, LANES) + 4); }
+
+static Room room_of(const Layer *job, size_t part) {
+    uint8_t *begin = job->rooms + part * up(room_size(job), 64);
+    float *narrow = (float *)begin, *wide = narrow + BLOCK * up(job->width, LANES), *steps = wide + BLOCK * widest(job);
+    return (Room){{(uint8_t *)(steps + BLOCK), steps}, narrow, wide};
+}
 
 #ifdef X86
 #include <immintrin.h>
@@ -73,10 +111,11 @@ ALWAYS Floats fma_any(Floats a, Floats b, Floats c) {
 
 /* Four products of 8 bits in every lane, two at a time: one of them fits into 16 bits. */
 ALWAYS Quarter dot8_any(Quarter sum, int32_t lane, Quarter column) {
-    typedef int16_t Eight __attribute__((vector_size(16)));
+    typedef int16_t Signed __attribute__((vector_size(16)));
     typedef uint16_t Positive __attribute__((vector_size(16)));
     const Positive q = (Positive)((Quarter){0} + lane);
-    const Eight even = (Eight)(q & 255), odd = (Eight)(q >> 8), low = (Eight)column << 8 >> 8, high = (Eight)column >> 8;
+    const Signed even = (Signed)(q & 255), odd = (Signed)(q >> 8);
+    const Signed low = (Signed)column << 8 >> 8, high = (Signed)column >> 8;
 #ifdef X86
     sum += (Quarter)_mm_madd_epi16((__m128i)even, (__m128i)low);
     return sum + (Quarter)_mm_madd_epi16((__m128i)odd, (__m128i)high);
@@ -113,7 +152,6 @@ ALWAYS void put_any(float *to, Floats x, size_t n) { memcpy(to, &x, 4 * (n < LAN
 
 /* Two products, the second one of a lane first, as the instruction of AVX-512 adds them; each is exact in a float. */
 ALWAYS Quarter dot16_any(Quarter sum, int32_t lane, Quarter column) {
-    typedef float Four __attribute__((vector_size(16)));
     const Quarter a = (Quarter){0} + lane;
     const Four first = (Four)sum + (Four)(a & -65536) * (Four)(column & -65536);
     return (Quarter)(first + (Four)(a << 16) * (Four)(column << 16));
@@ -124,6 +162,7 @@ ALWAYS Quarter dot16_any(Quarter sum, int32_t lane, Quarter column) {
 #include "vectors.h"
 #include "lstm.h"
 #include "products.h"
+#include "encoder.h"
 #undef TARGET
 #undef NAME
 
@@ -214,6 +253,7 @@ ALWAYS TARGET __m256i dot16_avx2(__m256i sum, int32_t lane, __m256i column) { /*
 #include "vectors.h"
 #include "lstm.h"
 #include "products.h"
+#include "encoder.h"
 #undef TARGET
 #undef NAME
 
@@ -278,6 +318,7 @@ ALWAYS TARGET __m512i dot16_vnni(__m512i sum, int32_t lane, __m512i column) {
 #define PART __m512i
 #define AT_ONCE GROUPS
 #include "products.h"
+#include "encoder.h"
 #undef TARGET
 #undef NAME
 #endif
@@ -363,5 +404,31 @@ void align_columns(const Align *job, size_t group, int kind) { CALL(align_column
 size_t point_blocks(const Point *job) { return up(job->m, ROWS) / ROWS; }
 
 void point_rows(const Point *job, size_t block, int kind) { CALL(point_rows, job, block); }
+
+void norm_rows(const float *x, size_t s, size_t n, Norm norm, float epsilon, float *to, int kind) {
+    for (size_t row = 0; row < s; row++) CALL(norm, x + row * n, n, norm, epsilon, to + row * n);
+}
+
+size_t layer_size(const Layer *job) {
+    const size_t floats = 4 * job->s * job->width;
+    const size_t packed = job->heads * (up(keys_of_head(job), 64) + up(values_of_head(job), 64));
+    return up(3 * floats, 64) + up(floats, 64) + packed + PARTS * up(room_size(job), 64);
+}
+
+void layer_start(Layer *job, void *memory) {
+    const size_t floats = 4 * job->s * job->width;
+    uint8_t *at = memory;
+    job->projected = (float *)at;
+    job->context = (float *)(at += up(3 * floats, 64));
+    job->keys = at += up(floats, 64);
+    job->values = at += job->heads * up(keys_of_head(job), 64);
+    job->rooms = at + job->heads * up(values_of_head(job), 64);
+}
+
+void layer_project(const Layer *job, size_t part, int kind) { CALL(layer_project, job, part); }
+
+void layer_head(const Layer *job, size_t head, int kind) { CALL(layer_head, job, head); }
+
+void layer_rest(const Layer *job, size_t part, int kind) { CALL(layer_rest, job, part); }
 
 void *native_memory(size_t size) { return aligned_alloc(64, up(size, 64)); }

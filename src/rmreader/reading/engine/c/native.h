@@ -78,6 +78,30 @@ typedef struct {
     size_t m, w;
 } Point;
 
+/* What normalises a row. */
+typedef struct {
+    const float *scale, *bias;
+} Norm;
+
+#define BLOCK 108 /* rows that a layer takes at a time, a multiple of ROWS */
+#define PARTS 2  /* of the rows, for two threads */
+
+/* One layer of a BERT encoder: attended = the self-attention of x by heads; x + attended·W is normalised, and then
+   x + gelu(x·W)·W. A share of what comes out is added to what is mixed of all layers. */
+typedef struct {
+    const float *x, *mixed;     /* [s, width] */
+    float share;
+    Matrix queries_keys_values; /* the logits' scale is part of the queries' */
+    Matrix attended, inner, outer;
+    Norm norms[2];
+    float epsilon;
+    float *y, *mix; /* [s, width], written */
+    size_t s, width, heads;
+    float *projected, *context; /* [s, 3·width], [s, width] */
+    uint8_t *keys, *values;     /* of every head, packed */
+    uint8_t *rooms;             /* of every part */
+} Layer;
+
 int products_best(void);          /* the same for what follows: VNNI needs bfloat16 too */
 void *native_memory(size_t size); /* for what follows, to be freed; NULL if there is none */
 
@@ -95,3 +119,12 @@ void align_columns(const Align *job, size_t group, int kind);
 
 size_t point_blocks(const Point *job);
 void point_rows(const Point *job, size_t block, int kind);
+
+/* Every row of x [s, n] normalised. */
+void norm_rows(const float *x, size_t s, size_t n, Norm norm, float epsilon, float *to, int kind);
+
+size_t layer_size(const Layer *job);
+void layer_start(Layer *job, void *memory);
+void layer_project(const Layer *job, size_t part, int kind); /* both parts, and then */
+void layer_head(const Layer *job, size_t head, int kind);    /* every head, and then */
+void layer_rest(const Layer *job, size_t part, int kind);

@@ -5,6 +5,9 @@
      Align: queries and more, keys, values, x, [columns where queries, keys and more begin, width, diagonal], gamma,
      weights, scales, bias, starts -> o, attention, next_down. Realign: S and down as well.
      Point: R, s, of_s, weight, weights, scales, bias, starts -> logits.
+     Norm: x, scale, bias, epsilon -> y.
+     EncoderLayer: x, mixed, share, four matrices (weights, scales, bias, starts each: queries, keys and values; what was attended to;
+     inner; outer), two norms (scale, bias each), epsilon, [heads, columns of inner] -> y, mix.
 
    ONNX Runtime hands its functions over as a table that is only ever added to, so that a place in it is a promise. The
    few that are needed are taken from there by number, and nothing of ONNX Runtime is needed to compile this. */
@@ -125,6 +128,21 @@ static void point(void *given, size_t block) {
     point_rows(task->job, block, task->kind);
 }
 
+static void project(void *given, size_t part) {
+    const Task *task = given;
+    layer_project(task->job, part, task->kind);
+}
+
+static void head(void *given, size_t number) {
+    const Task *task = given;
+    layer_head(task->job, number, task->kind);
+}
+
+static void rest(void *given, size_t part) {
+    const Task *task = given;
+    layer_rest(task->job, part, task->kind);
+}
+
 static Status compute_bilstm(void *given, void *context) {
     const Kernel *kernel = given;
     const void *data[4];
@@ -212,6 +230,53 @@ static Status compute_point(void *given, void *context) {
     return side_by_side(kernel->api, context, point, point_blocks(&job), &(Task){&job, kernel->products});
 }
 
+static Status compute_norm(void *given, void *context) {
+    const Kernel *kernel = given;
+    const void *data[4];
+    void *y;
+    int64_t size[1][2];
+    Status status = open_inputs(kernel, context, data, 1, size);
+    if (status) return status;
+    const size_t s = (size_t)size[0][0], n = (size_t)size[0][1];
+    if ((status = open_output(kernel->api, context, 0, s, n, &y))) return status;
+    norm_rows(data[0], s, n, (Norm){data[1], data[2]}, *(const float *)data[3], y, kernel->products);
+    return NULL;
+}
+
+static Matrix matrix(const void *const *data, size_t inner, size_t columns) {
+    return (Matrix){data[0], data[1], data[2], data[3], inner, columns};
+}
+
+static Status compute_layer(void *given, void *context) {
+    const Kernel *kernel = given;
+    const void *data[25];
+    void *made[2];
+    int64_t size[1][2];
+    Status status = open_inputs(kernel, context, data, 1, size);
+    if (status) return status;
+    const size_t s = (size_t)size[0][0], width = (size_t)size[0][1];
+    const int32_t *sizes = data[24];
+    const size_t heads = (size_t)sizes[0], inner = (size_t)sizes[1];
+    for (size_t k = 0; k < 2; k++)
+        if ((status = open_output(kernel->api, context, k, s, width, &made[k]))) return status;
+    const void *const *weights = data + 3, *const *norms = data + 19;
+    Layer job = {
+        .x = data[0], .mixed = data[1], .share = *(const float *)data[2],
+        .queries_keys_values = matrix(weights, width, 3 * width), .attended = matrix(weights + 4, width, width),
+        .inner = matrix(weights + 8, width, inner), .outer = matrix(weights + 12, inner, width),
+        .norms = {{norms[0], norms[1]}, {norms[2], norms[3]}}, .epsilon = *(const float *)data[23], .y = made[0],
+        .mix = made[1], .s = s, .width = width, .heads = heads};
+    void *memory = native_memory(layer_size(&job));
+    if (!memory) return ((Fail)kernel->api[FAIL])(1, "out of memory");
+    layer_start(&job, memory);
+    Task task = {&job, kernel->products};
+    status = side_by_side(kernel->api, context, project, PARTS, &task);
+    if (!status) status = side_by_side(kernel->api, context, head, heads, &task);
+    if (!status) status = side_by_side(kernel->api, context, rest, PARTS, &task);
+    free(memory);
+    return status;
+}
+
 static Status create(const Operator *op, Table api, const void *info, void **made) {
     (void)info;
     Kernel *kernel = malloc(sizeof *kernel);
@@ -236,6 +301,9 @@ TYPES(align_types, F, F, F, F, I32, F, I8, F, F, I32, U16, U8)
 TYPES(aligned_types, F, U16, U8)
 TYPES(point_types, F, F, F, F, I8, F, F, I32)
 
+TYPES(norm_types, F, F, F, F)
+TYPES(layer_types, F, F, F, I8, F, F, I32, I8, F, F, I32, I8, F, F, I32, I8, F, F, I32, F, F, F, F, F, I32)
+
 #define OPERATOR(NAME, INPUTS, TYPES, OUTPUTS, MADE, COMPUTE)                                                        \
     static const char *NAME##_name(const Operator *op) { return (void)op, #NAME; }                                \
     static size_t NAME##_inputs(const Operator *op) { return (void)op, INPUTS; }                                  \
@@ -251,6 +319,8 @@ OPERATOR(Linear, 6, linear_types, 1, floats, compute_linear);
 OPERATOR(Align, 10, align_types, 3, aligned_types, compute_align);
 OPERATOR(Realign, 12, align_types, 3, aligned_types, compute_align);
 OPERATOR(Point, 8, point_types, 1, floats, compute_point);
+OPERATOR(Norm, 4, norm_types, 1, floats, compute_norm);
+OPERATOR(EncoderLayer, 25, layer_types, 2, floats, compute_layer);
 
 /* ONNX Runtime calls this for every session; a domain lives as long as the process, being a few bytes. */
 Status RegisterCustomOps(void *options, const void *const *base) {
@@ -260,7 +330,7 @@ Status RegisterCustomOps(void *options, const void *const *base) {
     if (!api) return NULL; /* the session will say that it does not know the operator */
     if ((status = ((CreateDomain)api[CREATE_DOMAIN])("rmreader", &domain))) return status;
     const Operator *const operators[] = {&BiLSTM_operator, &Highway_operator, &Linear_operator, &Align_operator,
-                                         &Realign_operator, &Point_operator};
+                                         &Realign_operator, &Point_operator, &Norm_operator, &EncoderLayer_operator};
     for (size_t k = 0; k < sizeof operators / sizeof *operators; k++)
         if ((status = ((AddTo)api[ADD_TO_DOMAIN])(domain, operators[k]))) return status;
     return ((AddTo)api[ADD_DOMAIN])(options, domain);
