@@ -72,7 +72,12 @@ def texts(data: str, words: int, count: int) -> list[tuple[str, str]]:
     return [(sentence(11)[:-1] + "?", " ".join(passage().split()[:words])) for _ in range(count)]
 
 
-def interleaved(calls: dict[str, Callable[[int], object]], rounds: int, each: int = 1) -> dict[str, Any]:
+def interleaved(
+    calls: dict[str, Callable[[int], object]],
+    rounds: int,
+    each: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Any]:
     """Seconds of every call; the calls take turns of ``each`` in a row, so that all meet the same machine."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
@@ -80,9 +85,9 @@ def interleaved(calls: dict[str, Callable[[int], object]], rounds: int, each: in
     for number in range(0, rounds * each, each):
         for name, call in calls.items():
             for k in range(number, number + each):
-                began = time.perf_counter()
+                began = clock()
                 call(k)
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(clock() - began)
     return {name: np.array(times) for name, times in seconds.items()}
 
 

@@ -54,12 +54,9 @@ class Layers:
         product = self.g.matmul(x, weight)
         return product if bias is None else self.g.add(product, bias)
 
-    def linears(
-        self, x: str, weights: Sequence[Array], biases: Sequence[Array] | None = None
-    ) -> list[str]:
+    def linears(self, x: str, weights: Sequence[Array]) -> list[str]:
         """x times several matrices, as one product."""
-        bias = np.concatenate(biases) if biases else None
-        joined = self.linear(x, np.concatenate(weights, axis=1), bias)
+        joined = self.linear(x, np.concatenate(weights, axis=1))
         if len(weights) == 1:
             return [joined]
         sizes = np.array([weight.shape[1] for weight in weights])
