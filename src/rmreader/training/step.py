@@ -394,7 +394,12 @@ class Learner:
         for parameters, base in rates:
             if parameters:
                 rate = torch.zeros((), device=self._device)
-                groups.append({"params": parameters, "base": base, "lr": rate})
+                group = {
+                    "params": parameters,
+                    "base": base,
+                    "lr": rate,
+                }
+                groups.append(group)
 
         kind = torch.optim.AdamW if training.weight_decay else torch.optim.Adam
         return kind(
