@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 # Tuning takes long and gains nothing on a whole GPU.
-_OPTIONS = {"triton.autotune_pointwise": False}
+_OPTIONS: dict[str, Any] = {"triton.autotune_pointwise": False}
 
 
 def _works(trial: Callable[[], bool]) -> bool:
