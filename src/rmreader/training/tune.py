@@ -216,8 +216,8 @@ def settings_for(count: int, recipe: Recipe, longest: int) -> dict[str, Any]:
     batch = int(2 ** np.clip(np.round(np.log2(count / 12)), 1, 5))  # 2 to 32
     epochs = float(np.clip(round(3000 / count), 3, 20))
     if pointer_only:
-        batch = int(np.clip(batch, 4, 16))
-        epochs = float(np.clip(round(750 / count), 4, 20))
+        batch = 16
+        epochs = float(np.clip(round(750 / count), 4, 16))
     holdout = 0.2 if count < 1000 else 0.1
     steps = max(1, int(count * (1 - holdout)) // batch)  # per epoch
     training = {
