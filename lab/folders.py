@@ -219,6 +219,8 @@ def fit(pairs: Pairs, rounds: int = 300) -> np.ndarray:
     before = math.inf
     for _ in range(rounds):
         loss, slope, curve = _loss(pairs, weights)
+        if abs(before - loss) < 1e-7 * loss:
+            break
         if loss > before:
             rate /= 2
         before = loss
