@@ -100,15 +100,20 @@ class ReadFeed(Feed):
                 reading = network.read(super().fill(batch))
                 for row, k in enumerate(index.tolist()):
                     # A copy of its own: a view would keep the padding of the whole batch.
-                    self._R[k] = reading.R[row, : int(batch.context_lengths[row])].clone()
-                    self._V[k] = reading.V[row, : int(batch.question_lengths[row])].clone()
+                    context = int(batch.context_lengths[row])
+                    question = int(batch.question_lengths[row])
+                    self._R[k] = reading.R[row, :context].clone()
+                    self._V[k] = reading.V[row, :question].clone()
 
                 advance()
 
     def fill(self, batch: Batch[Tensor]) -> ReadBatch:
         """The batch with what was read beside its words."""
         numbers = required(batch.source, "numbers of questions").index.tolist()
-        fields = {field.name: getattr(batch, field.name) for field in dataclasses.fields(Batch)}
+        fields = {}
+        for field in dataclasses.fields(Batch):
+            fields[field.name] = getattr(batch, field.name)
+
         R = pad_sequence([self._R[k] for k in numbers], batch_first=True)
         V = pad_sequence([self._V[k] for k in numbers], batch_first=True)
         return ReadBatch(**fields, R=R, V=V)
@@ -172,20 +177,28 @@ def _taught(feed: ReadFeed, network: Network) -> Arrays:
         target = required(batch.target, "answers")
         for row, k in enumerate(index.tolist()):
             if target.start[row] >= 0:
-                start[bounds[k] + int(target.start[row])] = 0.0
-                end[bounds[k] + int(target.end[row])] = 0.0
+                begin = int(bounds[k])
+                start[begin + int(target.start[row])] = 0.0
+                end[begin + int(target.end[row])] = 0.0
 
     for index, pointers in feed.pointers(network):
         for row, k in enumerate(index.tolist()):
             if not is_ordinary(encoded.ids[k]):
                 continue
-            place = slice(int(bounds[k]), int(bounds[k + 1]))
+
+            first = int(bounds[k])
+            last = int(bounds[k + 1])
+            place = slice(first, last)
             start[place] = _log_p(pointers.log_p1[row], lengths[k])
             end[place] = _log_p(pointers.log_p2[row], lengths[k])
             if pointers.no_answer is not None:
                 odds[k] = float(pointers.no_answer[row])
 
-    arrays: dict[str, NDArray[Any]] = {"bounds": bounds, "start": start, "end": end}
+    arrays: dict[str, NDArray[Any]] = {
+        "bounds": bounds,
+        "start": start,
+        "end": end,
+    }
     if network.pointer.no_answer is not None:
         arrays["no_answer"] = odds
     return arrays
@@ -202,16 +215,25 @@ def keep_refusals(setup: Setup, reader: str, best: Path) -> None:
     before = Decision.of(open_folder(reader))
     feed = setup.train
     numbers = [k for k, id in enumerate(feed.encoded.ids) if is_ordinary(id)]
-    if before is None or not isinstance(feed, ReadFeed) or not numbers:
+    if before is None or not isinstance(feed, ReadFeed):
         return
-    old = _odds(feed, load_network(open_folder(reader), setup.device)[0])
+
+    if not numbers:
+        return
+
+    network, _, _ = load_network(open_folder(reader), setup.device)
+    old = _odds(feed, network)
     tuned = load_network(best, setup.device)[0]
     new = _odds(feed, tuned)
+
     chances = [before.chance(float(old[k])) for k in numbers]
     scale, shift = fit_decision(new[numbers], chances)
+    # A chance that falls where it should rise would be worse than the one there is.
     if scale <= 0:
         return
-    update(best, no_answer=dataclasses.asdict(Decision(scale, shift, before.threshold)))
+
+    after = Decision(scale, shift, before.threshold)
+    update(best, no_answer=dataclasses.asdict(after))
 
 
 def _odds(feed: ReadFeed, network: Network) -> NDArray[np.float64]:
