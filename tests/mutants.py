@@ -68,6 +68,7 @@ REPLACED, MCP, FOUNDRY = (
     "tests/integrations/test_mcp.py",
     "lab/tests/test_foundry.py",
 )
+NEAR, STATES = "lab/tests/test_near_misses.py", "tests/training/test_states.py"
 BATCHER, REQUESTS = "tests/server/test_batcher.py", "tests/server/test_bad_requests.py"
 
 MISTAKES = [
@@ -155,7 +156,12 @@ MISTAKES = [
     # tune
     Mistake("training/tuning_data.py", "if asked[_words(question.text)] == 1:", "if True:", TUNE),
     Mistake("training/tuning_data.py", "return TuningData((*extended, *ordinary), made + given)", "return TuningData(own.articles, made + given)", TUNE),
-    Mistake("training/tune.py", "predicted = reader.predict(rows, always=True)", "predicted = reader.predict(rows)", TUNE),
+    Mistake("training/tune.py", "refusals.append(not answers)", "refusals.append(False)", TUNE),
+    Mistake("training/pointer_tuning.py", "            if not is_ordinary(encoded.ids[number]):", "            if False:", "tests/training/test_pointer_tuning.py"),
+    Mistake("training/states.py", "rounded = scaled.round().clamp(-SCALE, SCALE)", "rounded = scaled.clamp(-SCALE, SCALE)", STATES),
+    Mistake("training/states.py", "if about != _about(questions, max_context, size):", "if False:", STATES),
+    Mistake("training/objectives.py", "apart = torch.where(inside, states - taught, 0.0)", "apart = torch.where(inside | True, states - taught, 0.0)", STATES),
+    Mistake("training/prepare.py", 'if name.startswith(("aligner.", "pointer.")):', 'if name.startswith("aligner."):', STATES),
     Mistake("training/tune.py", "        if after < before - _WORSE:", "        if False:", TUNE),
     Mistake("data/examples.py", "        if words > _LONGEST_QUESTION:", "        if False:", TUNE),
     # documents and their index
@@ -182,7 +188,10 @@ MISTAKES = [
     Mistake("lab/foundry/words.py", "np.where(learned.start < 0, SURE, -SURE)", "np.where(learned.start < 0, -SURE, SURE)", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
     Mistake("lab/foundry/words.py", "np.where(known, truth, said[\"no_answer\"])", "truth", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
     Mistake("lab/foundry/words.py", "np.maximum(total / len(every), 1e-9)", "np.maximum(total, 1e-9)", f"{FOUNDRY}::test_teachers_are_averaged_as_chances"),
-    Mistake("lab/foundry/encoders.py", "copy = scale * weight if is_output else weight.clone()", "copy = weight.clone()", f"{FOUNDRY}::test_a_deepened_encoder_has_twice_the_layers_and_begins_near_the_old_one"),
+    Mistake("lab/foundry/near_misses.py", "if twin == sentence or holds(twin, question):", "if twin == sentence:", NEAR),
+    Mistake("lab/foundry/near_misses.py", "moved = len(passage) - len(context) if place <= answer.start else 0", "moved = 0", NEAR),
+    Mistake("lab/foundry/fetch.py", "np.ascontiguousarray(matrices.pop(node.input[1]).T)", "np.ascontiguousarray(matrices.pop(node.input[1]))", f"{FOUNDRY}::test_an_onnx_graph_gives_back_the_weights_it_was_made_of"),
+    Mistake("model/transformer.py", "return added.to(product_type(bias)).contiguous()", "return added.to(product_type(bias))", "tests/model/test_transformer.py"),
     Mistake("lab/foundry/encoders.py", "np.abs(weight).max(axis=1, keepdims=True)", "np.abs(weight).max(axis=0, keepdims=True)", f"{FOUNDRY}::test_an_encoder_packed_in_8_bits_comes_back_nearly_as_it_was"),
     Mistake("core/files/manifest.py", "if actual != checksum:", "if False:", FOLDER),
     Mistake("reading/question.py", "absent = no_answer > self.decision.threshold", "absent = False", "tests/reading/test_shipped.py"),

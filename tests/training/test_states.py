@@ -19,7 +19,7 @@ from rmreader.data.encoded import Encoded
 from rmreader.model.network import Reading
 from rmreader.readers.folder import open_folder
 from rmreader.training.objectives import states_loss
-from rmreader.training.states import SCALE, States, StatesWriter
+from rmreader.training.states import SCALE, StatesWriter, TaughtStates
 
 MAX_CONTEXT = 40
 SIZE = 6
@@ -64,7 +64,7 @@ def write(folder: Path, questions: Encoded, close: bool = True) -> dict[int, Any
 
 def test_states_come_back_beside_any_batch_and_padding_has_none(questions: Encoded, tmp_path: Path) -> None:
     written = write(tmp_path / "states", questions)
-    states = States(tmp_path / "states", questions, MAX_CONTEXT, SIZE)
+    states = TaughtStates(tmp_path / "states", questions, MAX_CONTEXT, SIZE)
     index = np.array([4, 0, len(questions) - 1])
     batch = states.attach(batch_of(questions, index), index)
     for row, number in enumerate(index.tolist()):
@@ -82,12 +82,12 @@ def test_states_come_back_beside_any_batch_and_padding_has_none(questions: Encod
 def test_a_folder_that_is_not_whole_or_about_others_is_refused(questions: Encoded, tmp_path: Path) -> None:
     write(tmp_path / "half", questions, close=False)
     with pytest.raises(UserError, match="not whole"):
-        States(tmp_path / "half", questions, MAX_CONTEXT, SIZE)
+        TaughtStates(tmp_path / "half", questions, MAX_CONTEXT, SIZE)
     write(tmp_path / "whole", questions)
     with pytest.raises(UserError, match="other questions"):
-        States(tmp_path / "whole", questions, MAX_CONTEXT + 1, SIZE)
+        TaughtStates(tmp_path / "whole", questions, MAX_CONTEXT + 1, SIZE)
     with pytest.raises(UserError, match="another hidden size"):
-        States(tmp_path / "whole", questions, MAX_CONTEXT, SIZE + 2)
+        TaughtStates(tmp_path / "whole", questions, MAX_CONTEXT, SIZE + 2)
 
 
 def test_the_loss_is_a_share_of_the_teachers_squares_over_true_words() -> None:

@@ -98,25 +98,36 @@ class ReadFeed(Feed):
         with progress("reading", len(batches), "batches") as advance:
             for index, batch in self.batches(batches):
                 reading = network.read(super().fill(batch))
-                for row, k in enumerate(index.tolist()):
-                    # A copy of its own: a view would keep the padding of the whole batch.
-                    context = int(batch.context_lengths[row])
-                    question = int(batch.question_lengths[row])
-                    self._R[k] = reading.R[row, :context].clone()
-                    self._V[k] = reading.V[row, :question].clone()
-
+                self._keep(index, batch, reading)
                 advance()
+
+    def _keep(self, index: NDArray[np.intp], batch: Batch[Tensor], reading: Reading) -> None:
+        """Keep what was read of each question of a batch."""
+        asked = batch.question_lengths.tolist()
+        read = batch.context_lengths.tolist()
+        for row, number in enumerate(index.tolist()):
+            # A copy of its own: a view would keep the padding of the whole batch.
+            R = reading.R[row, : read[row]]
+            V = reading.V[row, : asked[row]]
+            self._R[number] = R.clone()
+            self._V[number] = V.clone()
 
     def fill(self, batch: Batch[Tensor]) -> ReadBatch:
         """The batch with what was read beside its words."""
-        numbers = required(batch.source, "numbers of questions").index.tolist()
+        source = required(batch.source, "numbers of questions")
+        numbers = source.index.tolist()
+        R = [self._R[number] for number in numbers]
+        V = [self._V[number] for number in numbers]
+
         fields = {}
         for field in dataclasses.fields(Batch):
             fields[field.name] = getattr(batch, field.name)
 
-        R = pad_sequence([self._R[k] for k in numbers], batch_first=True)
-        V = pad_sequence([self._V[k] for k in numbers], batch_first=True)
-        return ReadBatch(**fields, R=R, V=V)
+        return ReadBatch(
+            **fields,
+            R=pad_sequence(R, batch_first=True),
+            V=pad_sequence(V, batch_first=True),
+        )
 
     @torch.no_grad()
     def pointers(self, network: Network) -> list[tuple[NDArray[np.intp], Pointers]]:
@@ -169,30 +180,34 @@ def _taught(feed: ReadFeed, network: Network) -> Arrays:
     encoded = feed.encoded
     _, lengths = crop(encoded, np.arange(len(encoded)), feed.max_context)
     bounds = bounds_of(lengths)
-    start = np.full(int(bounds[-1]), _NOTHING, np.float16)
-    end = np.full(int(bounds[-1]), _NOTHING, np.float16)
+    words = int(bounds[-1])
+    start = np.full(words, _NOTHING, np.float16)
+    end = np.full(words, _NOTHING, np.float16)
     odds = np.where(encoded.start < 0, -_NOTHING, _NOTHING).astype(np.float32)
 
+    # All of them as their labels say.
     for index, batch in feed.batches(in_order(encoded, _BATCH)):
         target = required(batch.target, "answers")
-        for row, k in enumerate(index.tolist()):
-            if target.start[row] >= 0:
-                begin = int(bounds[k])
-                start[begin + int(target.start[row])] = 0.0
-                end[begin + int(target.end[row])] = 0.0
-
-    for index, pointers in feed.pointers(network):
-        for row, k in enumerate(index.tolist()):
-            if not is_ordinary(encoded.ids[k]):
+        starts = target.start.tolist()
+        ends = target.end.tolist()
+        for row, number in enumerate(index.tolist()):
+            if starts[row] < 0:
                 continue
+            first = bounds[number]
+            start[first + starts[row]] = 0.0
+            end[first + ends[row]] = 0.0
 
-            first = int(bounds[k])
-            last = int(bounds[k + 1])
-            place = slice(first, last)
-            start[place] = _log_p(pointers.log_p1[row], lengths[k])
-            end[place] = _log_p(pointers.log_p2[row], lengths[k])
+    # Then the ordinary ones as the network answers them.
+    for index, pointers in feed.pointers(network):
+        for row, number in enumerate(index.tolist()):
+            if not is_ordinary(encoded.ids[number]):
+                continue
+            place = slice(bounds[number], bounds[number + 1])
+            length = int(lengths[number])
+            start[place] = _log_p(pointers.log_p1[row], length)
+            end[place] = _log_p(pointers.log_p2[row], length)
             if pointers.no_answer is not None:
-                odds[k] = float(pointers.no_answer[row])
+                odds[number] = float(pointers.no_answer[row])
 
     arrays: dict[str, NDArray[Any]] = {
         "bounds": bounds,
@@ -201,11 +216,13 @@ def _taught(feed: ReadFeed, network: Network) -> Arrays:
     }
     if network.pointer.no_answer is not None:
         arrays["no_answer"] = odds
+
     return arrays
 
 
 def _log_p(log_p: Tensor, length: int) -> NDArray[np.float32]:
-    values: NDArray[np.float32] = log_p[: int(length)].float().cpu().numpy()
+    words = log_p[:length].float()
+    values: NDArray[np.float32] = words.cpu().numpy()
     return np.maximum(values, np.float32(_NOTHING))
 
 
@@ -214,31 +231,33 @@ def keep_refusals(setup: Setup, reader: str, best: Path) -> None:
     answer are what they were before, as nearly as a scale and a shift can make them."""
     before = Decision.of(open_folder(reader))
     feed = setup.train
-    numbers = [k for k, id in enumerate(feed.encoded.ids) if is_ordinary(id)]
     if before is None or not isinstance(feed, ReadFeed):
         return
 
+    numbers = []
+    for number, name in enumerate(feed.encoded.ids):
+        if is_ordinary(name):
+            numbers.append(number)
     if not numbers:
         return
 
-    network, _, _ = load_network(open_folder(reader), setup.device)
-    old = _odds(feed, network)
-    tuned = load_network(best, setup.device)[0]
-    new = _odds(feed, tuned)
+    old_network, *_ = load_network(open_folder(reader), setup.device)
+    new_network, *_ = load_network(best, setup.device)
+    old = _odds(feed, old_network)
+    new = _odds(feed, new_network)
 
-    chances = [before.chance(float(old[k])) for k in numbers]
+    chances = [before.chance(odds) for odds in old[numbers].tolist()]
     scale, shift = fit_decision(new[numbers], chances)
-    # A chance that falls where it should rise would be worse than the one there is.
-    if scale <= 0:
-        return
-
-    after = Decision(scale, shift, before.threshold)
-    update(best, no_answer=dataclasses.asdict(after))
+    # A scale below 0 would turn every decision round.
+    if scale > 0:
+        decision = Decision(scale, shift, before.threshold)
+        update(best, no_answer=dataclasses.asdict(decision))
 
 
 def _odds(feed: ReadFeed, network: Network) -> NDArray[np.float64]:
     """The log-odds of no answer of every question."""
     odds = np.zeros(len(feed.encoded))
     for index, pointers in feed.pointers(network):
-        odds[index] = required(pointers.no_answer, "log-odds").double().cpu().numpy()
+        own = required(pointers.no_answer, "log-odds")
+        odds[index] = own.double().cpu().numpy()
     return odds

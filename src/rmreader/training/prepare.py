@@ -31,7 +31,7 @@ from rmreader.training import reader_folder, run_folder
 from rmreader.training.contextual import ContextualInputs
 from rmreader.training.feed import Attach, Feed
 from rmreader.training.rewards import Rewards, build_rewards
-from rmreader.training.states import States
+from rmreader.training.states import TaughtStates
 from rmreader.training.teacher import attach, teach
 
 # about 40 shapes on SQuAD, 10 % more passage than needed
@@ -272,7 +272,7 @@ def _teacher(
     if not training.teacher_states:
         return partial(attach, distributions)
     folder = Path(training.teacher_states)
-    states = States(folder, learned, training.max_context, 2 * recipe.network.hidden)
+    states = TaughtStates(folder, learned, training.max_context, 2 * recipe.network.hidden)
 
     def attach_both(batch: Batch[Any], index: NDArray[Any]) -> Batch[Any]:
         return states.attach(attach(distributions, batch, index), index)

@@ -90,7 +90,7 @@ def _in_8_bits(states: Tensor) -> NDArray[np.int8]:
     return array
 
 
-class States:
+class TaughtStates:
     """The states of a folder, to be put beside batches."""
 
     def __init__(self, folder: Path, questions: Encoded, max_context: int, size: int) -> None:
