@@ -210,12 +210,6 @@ def test_a_heading_goes_with_what_is_below_it() -> None:
     assert text[begin:end] == "5 euros"
 
 
-def test_a_title_that_is_the_first_heading_too_is_read_once() -> None:
-    page = b"<title>Guide</title><h1>Guide</h1><h2>Fees</h2><p>A fee is due.</p>"
-    (passage,) = passages(read_document("x.html", page))
-    assert (passage.text, passage.heading) == ("Guide\n\nFees\n\nA fee is due.", "Guide › Fees")
-
-
 def test_passages_are_of_the_size_that_readers_know() -> None:
     text = "\n\n".join(f"Short paragraph number {k}." for k in range(100)) + "\n\n" + "A sentence of some words. " * 400
     document = read_document("x.txt", (text + "\n\n" + "x" * 5000).encode())

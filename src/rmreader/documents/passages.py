@@ -134,8 +134,6 @@ def split(paragraphs: Iterable[TextSpan]) -> Iterator[TextSpan]:
     waiting: list[TextSpan] = []
     size = 0
     for paragraph in paragraphs:
-        if waiting and _is_repeated(waiting[-1], paragraph):
-            continue
         is_full = size >= _SMALL or size + len(paragraph.text) > _LARGE
         if waiting and (is_full or not _go_together(waiting[-1], paragraph)):
             yield _joined(waiting)
@@ -169,12 +167,6 @@ def _go_together(first: TextSpan, second: TextSpan) -> bool:
 
 def _is_heading(span: TextSpan) -> bool:
     return bool(span.heading) and span.heading.rpartition(TRAIL)[2] == heading_of(span.text)
-
-
-def _is_repeated(first: TextSpan, second: TextSpan) -> bool:
-    """Whether a heading is there twice, as a page's title and as its first heading."""
-    is_same = first.text == second.text and first.heading == second.heading
-    return is_same and _is_heading(second)
 
 
 def _cut(paragraph: TextSpan) -> Iterator[TextSpan]:
