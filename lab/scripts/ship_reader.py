@@ -107,7 +107,7 @@ def measured(folder: Path, data: Path, *options: str) -> dict[str, float]:
     found = json.loads(done.stdout)
     return {
         name: found[name]
-        for name in ("exact_match", "f1", "total", "ece", "no_answer")
+        for name in ("exact_match", "f1", "total", "ece", "no_answer", "decided")
         if name in found
     }
 
@@ -129,7 +129,7 @@ def describe(
     """Write manifest and card; scores from training stay under their names, after those of the
     files."""
     reader = open_folder(folder)
-    about = reader.about | {
+    about = {
         "summary": args.summary,
         "learned_from": args.learned_from,
         "hub": hub(args),
@@ -140,9 +140,17 @@ def describe(
         "provenance": reader.about["provenance"]
         | {"commit": args.commit or commit(), "recipe": args.recipe},
     }
+    write_card(folder, args.out.name, about)
+
+
+def write_card(folder: Path, name: str, changes: dict[str, Any]) -> None:
+    """Write what is new into the manifest, and the card of all that is in it."""
+    reader = open_folder(folder)
+    about = reader.about | changes
     count = sum(int(weight.size) for weight in reader.weights().values())
-    (folder / CARD).write_text(card(args.out.name, reader.recipe, about, count), encoding="utf-8")
-    update(folder, **about)
+    text = card(name, reader.recipe, about, count)
+    (folder / CARD).write_text(text, encoding="utf-8")
+    update(folder, **changes)
     open_folder(folder)
 
 

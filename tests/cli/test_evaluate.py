@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rmreader.cli import app
+from rmreader.reading.reader import Reader
+from rmreader.scoring.squad import exact_match, f1
 
 RUN = CliRunner()
 
@@ -101,3 +103,52 @@ def test_the_published_predictions_score_as_published(
     result = json.loads(done.stdout)
     assert (round(result["exact_match"], 3), round(result["f1"], 3)) == (em, overlap)
     assert (result["total"], result["missing"]) == (10_570, missing)
+
+
+def test_what_a_user_gets_is_told_beside_the_score_with_the_decision_off(tmp_path: Path) -> None:
+    passage = "The lighthouse was designed by Ingrid Halvorsen. Its lamp was first lit in 1871."
+    asked = {
+        "Who designed the lighthouse?": "Ingrid Halvorsen",
+        "When was its lamp first lit?": "1871",
+        "Who paid for the museum in Oslo?": "Ingrid",  # labelled, though the passage does not say
+    }
+    rows = []
+    for number, (question, answer) in enumerate(asked.items()):
+        place = {"text": answer, "answer_start": passage.index(answer)}
+        rows.append({"id": f"q{number}", "question": question, "answers": [place]})
+    tree = {"data": [{"title": "t", "paragraphs": [{"context": passage, "qas": rows}]}]}
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps(tree))
+
+    reader = Reader.load("small")
+    exact = 0.0
+    overlap = 0.0
+    answered = 0
+    for question, answer in asked.items():
+        best = reader.ask(question, passage).best
+        if best is not None:
+            answered += 1
+            exact += exact_match(best.text, [answer])
+            overlap += f1(best.text, [answer])
+    assert answered == 2
+
+    done = RUN.invoke(app, ["evaluate", str(path), "--model", "small", "--json"])
+    told = json.loads(done.stdout)
+    assert told["decided"] == pytest.approx(
+        {"exact_match": 100 * exact / 3, "f1": 100 * overlap / 3, "answered": 200 / 3}
+    )
+    assert told["f1"] >= told["decided"]["f1"]
+    table = RUN.invoke(app, ["evaluate", str(path), "--model", "small"]).stdout
+    assert "with the decision on: EM 66.67, F1 66.67, 66.7 % of the questions answered" in table
+
+
+def test_attacked_questions_are_scored_without_a_decision(tmp_path: Path) -> None:
+    rows = [
+        {"id": name, "question": "Who wrote it?", "answers": [{"text": "Ada", "answer_start": 0}]}
+        for name in ("a", "a-high")
+    ]
+    tree = {"data": [{"title": "t", "paragraphs": [{"context": "Ada wrote it.", "qas": rows}]}]}
+    path = tmp_path / "attacked.json"
+    path.write_text(json.dumps(tree))
+    command = ["evaluate", str(path), "--model", "small", "--adversarial", "--json"]
+    assert "decided" not in json.loads(RUN.invoke(app, command).stdout)

@@ -232,12 +232,19 @@ def evaluate(
         result, errors = found.score, {"ece": found.ece, "ece_exact_match": found.ece_exact_match}
         if found.no_answer is not None:
             errors["no_answer"] = dataclasses.asdict(found.no_answer)
-        elif reader.decision is not None:
-            note("every question here has an answer, so one is always given: the decision is off.")
+        elif found.decided is not None:
+            errors["decided"] = dataclasses.asdict(found.decided)
     if json:
         emit_json(dataclasses.asdict(result) | {"skipped": len(dataset.problems)} | errors)
         return
     _show_score(result)
+    if "decided" in errors:
+        decided = errors["decided"]
+        typer.echo(
+            "Every question here has an answer, so one is always given. As a user gets it, with "
+            f"the decision on: EM {decided['exact_match']:.2f}, F1 {decided['f1']:.2f}, "
+            f"{decided['answered']:.1f} % of the questions answered"
+        )
     if "no_answer" in errors:
         scores = errors["no_answer"]
         table(

@@ -96,6 +96,14 @@ def _scores(scores: Mapping[str, Any] | None) -> Iterator[str]:
         "\nMeasured with `rmreader evaluate`, by these files where the manifest says so, "
         "else in training.\n"
     )
+    for data, score in scores.items():
+        if "decided" in score:
+            decided = score["decided"]
+            yield (
+                f"**As a user gets it**, with the decision on: {decided['exact_match']:.2f} / "
+                f"{decided['f1']:.2f} on {data}, where it answers {decided['answered']:.1f} % of "
+                "the questions. The table has the decision off there, as the paper does.\n"
+            )
 
 
 def doubt_lines(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:

@@ -21,6 +21,16 @@ from rmreader.scoring.squad import (
 
 
 @dataclass(frozen=True)
+class Decided:
+    """What a user gets where every question has an answer: a refusal is a wrong answer."""
+
+    exact_match: float
+    f1: float
+    answered: float
+    """Share of the questions that are answered at all. All three in percent."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """A score, and the expected calibration error against F1, which confidences estimate, and
     against exact match."""
@@ -31,6 +41,8 @@ class Evaluation:
     no_answer: NoAnswerScore | None = None
     """SQuAD 2.0's scores, where questions have no answer and the reader can say so; ``score`` is
     then after its decision, else with the decision off."""
+    decided: Decided | None = None
+    """The same answers after the decision, where ``score`` is with the decision off."""
 
 
 def best_answers(reader: Reader, dataset: Dataset) -> dict[str, Answer | None]:
@@ -68,8 +80,11 @@ def evaluate(
     answer, as in SQuAD 1.1, one is always given, as the paper's reader does. ``adversarial`` scores
     AddSent-like data: each original question at its worst variant.
     """
-    decision = reader.decision if _some_impossible(dataset) else None
+    has_impossible = _some_impossible(dataset)
+    decision = reader.decision if has_impossible else None
     threshold = 1.0 if decision is None else decision.threshold
+    # An attacked question is scored at its worst variant, which a decision has nothing to do with.
+    is_plain = not has_impossible and not adversarial
     texts: dict[str, str] = {}
     rows: list[_ScoredAnswer] = []
     for row, answers in reader.predict(dataset, always=True):
@@ -88,6 +103,7 @@ def evaluate(
         ece=_calibration_error(rows, [row.f1 for row in rows]),
         ece_exact_match=_calibration_error(rows, [row.exact_match for row in rows]),
         no_answer=None if decision is None else _score_no_answer(rows, threshold),
+        decided=_score_decided(rows, reader, len(texts)) if is_plain else None,
     )
 
 
@@ -109,6 +125,19 @@ def _score_answer(
         exact_match=exact_match(best.text, references),
         no_answer=no_answer,
         has_answer=bool(references),
+    )
+
+
+def _score_decided(rows: Sequence[_ScoredAnswer], reader: Reader, total: int) -> Decided | None:
+    """Score the answers that are left after the reader's decision, if it decides anything."""
+    if reader.decision is None or total == 0:
+        return None
+    threshold = reader.decision.threshold
+    given = [row for row in rows if row.no_answer <= threshold]
+    return Decided(
+        exact_match=100 * sum(row.exact_match for row in given) / total,
+        f1=100 * sum(row.f1 for row in given) / total,
+        answered=100 * len(given) / total,
     )
 
 
