@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rmreader.reading.needs import what_it_needs
 from rmreader.reading.reader import Reader
 from rmreader.server.cost import weigh
 from rmreader.server.jobs import SLICE
@@ -20,8 +21,9 @@ def unsure(start: Any, doubting: Reader) -> Any:
 
 def test_no_answer_comes_with_its_chance_and_the_best_guess(unsure: Any, doubting: Reader, passage: str) -> None:
     body = unsure.post("/v1/answer", {"question": ABSENT, "passage": passage, "top": 3}).json()
-    assert set(body) == {"answer", "answers", "no_answer", "guess"}
+    assert set(body) == {"answer", "answers", "no_answer", "guess", "needs"}
     assert (body["answer"], body["answers"]) == (None, [])
+    assert body["needs"] == what_it_needs(ABSENT, passage, "this passage")
     assert body["no_answer"] == pytest.approx(0.94)
     guess = doubting.ask(ABSENT, passage).guess
     assert guess is not None
