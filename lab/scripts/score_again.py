@@ -1,10 +1,10 @@
 """Score a shipped reader again, as after a change of the engine, and write its manifest and card anew.
 
-    python -m lab.scripts.score_again src/rmreader/readers/shipped/base --held-out held-out.json.gz \\
+    python -m lab.scripts.score_again src/rmreader/readers/shipped/base \\
         --dev dev-v1.1.json.gz --adversarial addsent.json.gz addonesent.json.gz \\
         --doubt held-squad.json.gz held-everyday.json.gz test-everyday.json.gz
 
-Weights, temperature and decision stay as they are; nothing is fitted.
+Weights, temperature and decision stay as they are, and so do the scores on what these were fitted on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 from lab.scripts.data_names import called
 from lab.scripts.ship_reader import doubts, measured, write_card
-from rmreader.readers.card import HELD_OUT
 from rmreader.readers.folder import open_folder
 
 
@@ -25,17 +24,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("reader", type=Path, help="the folder of a shipped reader")
-    parser.add_argument("--held-out", type=Path, required=True, help="what it was chosen by")
     parser.add_argument("--dev", type=Path, required=True, help="questions to report scores on")
     parser.add_argument("--adversarial", type=Path, nargs="*", default=[], help="attacked sets")
     parser.add_argument("--doubt", type=Path, nargs="*", default=[], help="for the words of doubt")
     parser.add_argument("--learned-from", default="", help="a sentence on its data, for the card")
+    parser.add_argument("--summary", default="", help="a sentence for the card")
     args = parser.parse_args()
 
-    scores: dict[str, Any] = {
-        called(args.dev): measured(args.reader, args.dev),
-        HELD_OUT: measured(args.reader, args.held_out),
-    }
+    scores: dict[str, Any] = {called(args.dev): measured(args.reader, args.dev)}
     for path in args.adversarial:
         scores[called(path)] = measured(args.reader, path, "--adversarial")
 
@@ -43,9 +39,10 @@ def main() -> None:
     # Scores that files were not given for stay.
     changes = {
         "scores": about["scores"] | scores,
-        "measured_from_files": sorted(scores),
+        "measured_from_files": sorted({*about.get("measured_from_files", []), *scores}),
         "doubt": doubts(args.reader, args.doubt) or about.get("doubt", {}),
         "learned_from": args.learned_from or about.get("learned_from", ""),
+        "summary": args.summary or about.get("summary", ""),
     }
     write_card(args.reader, args.reader.resolve().name, changes)
     print((args.reader / "README.md").read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ _BITS = {"float32": "32", "float16": "16", "int8": "8"}
 
 _WEAKNESSES = """\
 What it is not good at: passages that contradict themselves on purpose, numbers that must be computed,
-languages that it was not trained on. `recipe.yaml` has every setting, `reader.json` the checksum of every
+languages that it was not trained on. {settings}, `reader.json` the checksum of every
 file but this one.
 
     rmreader ask --model FOLDER --passage passage.txt "question\""""  # noqa: E501 - lines of the card
@@ -50,7 +50,16 @@ def _lines(name: str, recipe: Recipe, about: Mapping[str, Any], count: int) -> I
     if about.get("doubt"):
         yield from doubt_lines(about["doubt"])
         yield ""
-    yield _WEAKNESSES
+    yield _WEAKNESSES.format(settings=_settings_in(about))
+
+
+def _settings_in(about: Mapping[str, Any]) -> str:
+    """Say whose settings the recipe has."""
+    members = about.get("provenance", {}).get("average_of", [])
+    if members:
+        mean = f"one of the {len(members)} readers whose mean this is"
+        return f"`recipe.yaml` has the settings of {mean}"
+    return "`recipe.yaml` has every setting of its last run"
 
 
 def _title(recipe: Recipe) -> str:
