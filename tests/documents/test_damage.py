@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.documents import (
@@ -197,6 +199,45 @@ def test_a_parser_that_ends_or_wants_too_much_is_one_sentence(monkeypatch: pytes
         box.parse("x.txt", b"many words " * 4_000_000)
     assert box.parse("x.docx", docx([("Normal", "Ada.")])).original == "Ada.\n"
     box.close()
+
+
+def test_a_clock_that_ends_with_the_reply_spares_the_next_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    replied, fired, next_one, killed = (threading.Event() for _ in range(4))
+    exchange = sandboxes._exchange
+    first = True
+
+    class Clock(threading.Timer):
+        """Of the first document: it is past its wait when the reply comes, and slow to go on."""
+
+        def run(self) -> None:
+            if killed.is_set() or fired.is_set():
+                return super().run()
+            assert replied.wait(30)
+            fired.set()
+            next_one.wait(0.3)  # a moment in which the next document may begin, if it does not wait
+            self.function()
+            killed.set()
+
+    def watched(*words: Any) -> bytes:
+        nonlocal first
+        if first:
+            first = False
+            reply = exchange(*words)
+            replied.set()
+            assert fired.wait(30)
+            return reply
+        next_one.set()
+        assert killed.wait(30)
+        return exchange(*words)
+
+    monkeypatch.setattr(sandboxes.threading, "Timer", Clock)
+    monkeypatch.setattr(sandboxes, "_exchange", watched)
+    box = Sandbox()
+    try:
+        for text in ("The first.", "The second."):
+            assert box.parse("a.txt", text.encode()).original == text
+    finally:
+        box.close()
 
 
 def test_the_child_ends_with_its_parent() -> None:

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import threading
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
@@ -71,15 +73,9 @@ class Sandbox:
         with self._lock:
             process = self._start()
             late = threading.Event()
-
-            def end() -> None:
-                late.set()
-                process.kill()
-
-            clock = threading.Timer(seconds, end)
-            clock.start()
             try:
-                reply = _exchange(process, task, content)
+                with _ended_after(seconds, process, late):
+                    reply = _exchange(process, task, content)
             except (OSError, EOFError, ValueError):
                 self._stop()
                 if late.is_set():
@@ -90,10 +86,9 @@ class Sandbox:
             except BaseException:  # such as Ctrl-C: the child may be in the middle of a reply
                 self._stop()
                 raise
-            finally:
-                clock.cancel()
             self._left -= 1
-            if self._left <= 0:
+            # Its time may have been up just when the reply came: then the child has ended.
+            if self._left <= 0 or late.is_set():
                 self._stop()
         parts = _parts(reply)
         about = json.loads(parts[0])
@@ -154,6 +149,28 @@ class Sandbox:
 sandbox = Sandbox()
 """The one of this process."""
 atexit.register(sandbox.close)
+
+
+@contextmanager
+def _ended_after(
+    seconds: float,
+    process: subprocess.Popen[bytes],
+    late: threading.Event,
+) -> Iterator[None]:
+    """Within, the process has so many seconds; ``late`` says afterwards whether they were up."""
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    clock = threading.Timer(seconds, end)
+    clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+        # A clock that has begun to end the process does so now, not while the next task is done.
+        clock.join()
 
 
 def _exchange(process: subprocess.Popen[bytes], task: Task, content: bytes) -> bytes:
