@@ -6,8 +6,12 @@ that how it is called, how it fails and how long it may take are tried everywher
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import select
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,6 +97,34 @@ def test_it_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     install(tmp_path, monkeypatch, "time.sleep(60)")
     with pytest.raises(UserError, match=r"x.pdf: its text could not be recognised in 0.2 s"):
         ocr.recognise("x.pdf", SCAN, seconds=0.2)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no groups of processes here")
+@pytest.mark.parametrize("stop", [subprocess.TimeoutExpired(ocr.PROGRAM, 9), KeyboardInterrupt()])
+def test_what_it_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # Two processes, as with tesseract: each says that it runs, and holds the pipe until it ends.
+    lines = f"import os\nos.fork()\nfile = open({str(pipe)!r}, 'wb', 0)\nfile.write(b'.')\ntime.sleep(60)"
+    install(tmp_path, monkeypatch, lines)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    def wait_until_both_run(*_: object, **__: object) -> None:
+        said = b""
+        while len(said) < 2:
+            assert select.select([reader], [], [], 30)[0], "they do not start"
+            with contextlib.suppress(BlockingIOError):
+                said += os.read(reader, 2)
+        raise stop
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", wait_until_both_run)
+    try:
+        with pytest.raises((UserError, KeyboardInterrupt)):
+            ocr.recognise("x.pdf", SCAN)
+        assert select.select([reader], [], [], 5)[0], "one of them goes on"
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
 
 
 def make_scan(lines: list[str]) -> bytes:
