@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rmreader.documents import sqlite_file, sqlite_index
 from rmreader.documents.shelf import Shelf
 from rmreader.documents.sqlite_index import SqliteIndex
 
@@ -159,3 +161,85 @@ def test_a_shelf_waits_for_a_copy_that_is_under_way(tmp_path: Path, indexes: lis
         assert BUILDERS[1] in shelf.search(QUESTION, 1)[0].text
     finally:
         copying.join()
+
+
+@pytest.fixture
+def small_indexes(tmp_path: Path) -> list[Path]:
+    return [make_index(tmp_path, BUILDERS[0], 0), make_index(tmp_path, BUILDERS[1], 4)]
+
+
+def test_vectors_of_the_old_file_are_not_taken_for_those_of_the_new(
+    tmp_path: Path, small_indexes: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "served.rmindex"
+    shutil.copyfile(small_indexes[1], path)
+    shelf = Shelf.open(path)
+    format_of = sqlite_index.application_id
+    replaced = threading.Event()
+
+    def replace_within(base: sqlite3.Connection) -> int:
+        if not replaced.is_set():  # the old file is open, and its vectors are not read yet
+            replaced.set()
+            replace_file(small_indexes[0], path, "mv")
+        return format_of(base)
+
+    monkeypatch.setattr(sqlite_index, "application_id", replace_within)
+    assert BUILDERS[0] in shelf.search(QUESTION, 1)[0].text
+    assert replaced.is_set()
+
+
+def test_a_file_is_as_old_as_when_the_work_began(
+    tmp_path: Path, small_indexes: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "served.rmindex"
+    shutil.copyfile(small_indexes[0], path)
+    now = [path.stat().st_mtime]
+    monkeypatch.setattr(sqlite_file.time, "time", lambda: now[0])
+    attempts: list[float] = []
+
+    def work(base: sqlite3.Connection) -> str:
+        attempts.append(now[0])
+        if len(attempts) == 1:
+            now[0] += 5  # a busy machine
+            raise ValueError("half copied")
+        return "read"
+
+    assert SqliteIndex(path).file.read(work) == "read"
+
+
+def test_the_old_index_answers_until_the_new_one_opens(
+    tmp_path: Path, small_indexes: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "served.rmindex"
+    shutil.copyfile(small_indexes[0], path)
+    half = tmp_path / "half"
+    half.write_bytes(small_indexes[1].read_bytes()[:1000])
+    os.utime(half, (1e9, 1e9))  # not so young that it would be waited for
+    shelf = Shelf.open(path)
+    assert BUILDERS[0] in shelf.search(QUESTION, 1)[0].text
+    half.rename(path)
+    for _ in range(3):
+        assert BUILDERS[0] in shelf.search(QUESTION, 1)[0].text
+    path.unlink()
+    assert BUILDERS[0] in shelf.search(QUESTION, 1)[0].text
+    said = [record.getMessage() for record in caplog.records if record.name == "rmreader.documents"]
+    assert said == ["index_replaced_old_one_answers"] * 2  # once for each
+    replace_file(small_indexes[1], path, "mv")
+    assert BUILDERS[1] in shelf.search(QUESTION, 1)[0].text
+
+
+def test_an_index_that_is_half_copied_for_long_is_no_fault(
+    start: Any, reader: Any, tmp_path: Path, small_indexes: list[Path]
+) -> None:
+    path = tmp_path / "served.rmindex"
+    shutil.copyfile(small_indexes[0], path)
+    server = start(shelf=Shelf.open(path, reader))
+    question = {"question": QUESTION, "always": True}
+    assert server.post("/v1/ask", question).status_code == 200
+    path.write_bytes(small_indexes[1].read_bytes()[:1000])
+    os.utime(path, (1e9, 1e9))
+    refused = server.post("/v1/ask", question)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert "served" not in refused.text
+    path.write_bytes(small_indexes[1].read_bytes())
+    assert server.post("/v1/ask", question).status_code == 200

@@ -6,6 +6,7 @@ another program may copy or move a new index over it; the next question is answe
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import sys
@@ -67,6 +68,12 @@ _UNUSABLE = (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError
 
 Signature = tuple[int, int, int, int]
 
+_log = logging.getLogger("rmreader.documents")
+
+
+class IndexUnavailable(UserError):
+    """An index that could be read before: its file was replaced, and the new one cannot be yet."""
+
 
 class IndexFile:
     """One index. Every thread has a connection of its own to read, and another to write."""
@@ -76,6 +83,8 @@ class IndexFile:
         self.path = path
         self._upgrade = upgrade
         self._local = threading.local()
+        self._was_read = False
+        self._told: Signature | None = None
 
     def create(self) -> None:
         """Make the index if it is not there, and upgrade it if it is old."""
@@ -93,14 +102,16 @@ class IndexFile:
         give_up = time.monotonic() + _PATIENCE
         while True:
             before = self.signature()
+            began = time.time()
             try:
                 result = self._read_once(work)
             except (UserError, *_UNUSABLE) as error:
                 self._close_reader()
-                if time.monotonic() > give_up or not self._may_be_changing(before):
-                    raise self._sentence(error) from None
+                if time.monotonic() > give_up or not self._may_be_changing(before, began):
+                    raise self._unreadable(error) from None
                 time.sleep(_RETRY)
                 continue
+            self._was_read = True
             if self.signature() == before or time.monotonic() > give_up:
                 return result
 
@@ -131,9 +142,12 @@ class IndexFile:
         if writer is not None:
             writer.close()
 
-    def version(self, base: sqlite3.Connection) -> int:
-        """A number that every transaction changes."""
-        return _version(base)
+    def state(self, base: sqlite3.Connection) -> object:
+        """What changes with every transaction and every other file, of what is read right now.
+
+        The file that has the name now may be another one already.
+        """
+        return self._local.reader_signature, _version(base)
 
     def signature(self) -> Signature | None:
         """What changes with every commit and every other file of this name; None without one."""
@@ -161,13 +175,43 @@ class IndexFile:
         base: sqlite3.Connection | None = getattr(self._local, "reader", None)
         if base is not None and self._local.reader_signature == signature:
             return base
+        try:
+            new = self._open_reader(signature)
+        except (UserError, *_UNUSABLE):
+            if base is None or not self._was_put_aside(signature):
+                raise
+            self._tell(signature)
+            return base
         self._close_reader()
-        base = open_to_read(self.path)
+        base = new
         self._local.reader = base
         self._local.reader_signature = signature
         # An open connection to an old file, which has a log beside it, would stop its upgrade.
         self._local.reader_stays = application_id(base) == FORMAT
         return base
+
+    def _open_reader(self, signature: Signature | None) -> sqlite3.Connection:
+        """A connection to the file of this signature, and to no other."""
+        base = open_to_read(self.path)
+        if self.signature() != signature:
+            base.close()
+            raise ValueError("the index was replaced while it was opened")
+        return base
+
+    def _was_put_aside(self, signature: Signature | None) -> bool:
+        """Whether the file that this thread reads is whole still, but has lost its name.
+
+        One that is copied over has kept its place on the disk, and what was in it is gone.
+        """
+        old: Signature = self._local.reader_signature
+        return signature is None or signature[:2] != old[:2]
+
+    def _tell(self, signature: Signature | None) -> None:
+        """Say in the log, once for each new file, that the old one still answers."""
+        if self._told != signature:
+            self._told = signature
+            fields = {"missing": signature is None}
+            _log.warning("index_replaced_old_one_answers", extra={"fields": fields})
 
     def _writer(self) -> sqlite3.Connection:
         signature = self.signature()
@@ -187,14 +231,23 @@ class IndexFile:
         if base is not None:
             base.close()
 
-    def _may_be_changing(self, before: Signature | None) -> bool:
-        """Whether the file is not what it was, or so young that it may not be whole yet."""
+    def _may_be_changing(self, before: Signature | None, began: float) -> bool:
+        """Whether the file is not what it was, or was so young that it may not have been whole.
+
+        Its age is that of when the work ``began``, which takes long on a busy machine.
+        """
         now = self.signature()
         if now != before:
             return True
         if now is None:
             return False
-        return abs(time.time() - now[3] / 1e9) < _SETTLING
+        return abs(began - now[3] / 1e9) < _SETTLING
+
+    def _unreadable(self, error: BaseException) -> UserError:
+        sentence = self._sentence(error)
+        if not self._was_read:
+            return sentence
+        return IndexUnavailable(str(sentence))
 
     def _sentence(self, error: BaseException) -> UserError:
         if isinstance(error, UserError):

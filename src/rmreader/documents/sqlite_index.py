@@ -58,8 +58,7 @@ class SqliteIndex:
         def work(base: sqlite3.Connection) -> tuple[Found, list[Passage]]:
             stored = None
             if application_id(base) != OLD_FORMAT:
-                state = (self.file.signature(), self.file.version(base))
-                stored = self._vectors.get(base, encoder, state)
+                stored = self._vectors.get(base, encoder, self.file.state(base))
             found = search(base, question, count, encoder, stored)
             return found, _passages_by_id(base, found.ids)
 

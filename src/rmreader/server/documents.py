@@ -22,8 +22,10 @@ from rmreader.documents.page_image import PageImage, PagePlace
 from rmreader.documents.places import BETWEEN
 from rmreader.documents.sandbox import Sandbox
 from rmreader.documents.shelf import READ, Shelf
+from rmreader.documents.sqlite_file import IndexUnavailable
 from rmreader.server import schemas
 from rmreader.server.batcher import CLIENT, Batcher
+from rmreader.server.logs import event, failure
 from rmreader.server.responses import Refused, Response, invalid, reply
 from rmreader.server.uploads import DocumentReader
 
@@ -161,6 +163,8 @@ class Documents:
 
         try:
             image = await self._reader.do(draw)
+        except IndexUnavailable as error:
+            raise no_index_yet(error) from None
         except UserError as error:
             raise Refused(404, "no_page", str(error)) from None
         return reply(
@@ -203,10 +207,19 @@ class Documents:
                     what,
                     count,
                 )
+            except IndexUnavailable as error:
+                raise no_index_yet(error) from None
             except (
                 UserError
             ) as error:  # whose sentence names a file: it is no fault of the client's
                 raise RuntimeError("the index cannot be used") from error
+
+
+def no_index_yet(error: IndexUnavailable) -> Refused:
+    """Make the refusal while an index is replaced; its own sentence names a file."""
+    event("index_unavailable", **failure(error))
+    message = "The index is being replaced, and cannot be read yet: ask again."
+    return Refused(503, "busy", message, {"retry-after": "1"})
 
 
 def no_passage() -> Refused:

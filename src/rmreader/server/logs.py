@@ -178,7 +178,12 @@ def to_stderr(style: str = "auto") -> None:
         style = "text" if sys.stderr is not None and sys.stderr.isatty() else "json"
     lines = LineQueue(TextLines() if style == "text" else JsonLines())
     LineWriter(lines, sys.stderr.fileno() if sys.stderr is not None else 2).start()
-    for name, level in (("rmreader.server", logging.INFO), ("uvicorn", logging.WARNING)):
+    levels = {
+        "rmreader.server": logging.INFO,
+        "rmreader.documents": logging.WARNING,
+        "uvicorn": logging.WARNING,
+    }
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.handlers = [lines]
         logger.propagate = False
