@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,42 @@ def test_control_c_is_status_130(tmp_path: Path) -> None:
         out, complaint = process.communicate(timeout=60)
     os.close(writer)
     assert (process.returncode, out, complaint) == (130, b"", b"interrupted\n")
+
+
+@pytest.mark.parametrize("moment", ["waits", "exits", "is torn down"])
+def test_a_second_control_c_is_status_130(moment: str) -> None:
+    """At each moment of the end, by a signal that the program sends itself there."""
+    program = """
+import atexit, signal, sys, threading
+import rmreader.cli
+
+door = sys.modules["rmreader.cli.app"]
+
+def press(*_, end=signal.raise_signal, number=signal.SIGINT, **__):
+    end(number)
+
+class Last:
+    __del__ = press
+
+moment = sys.argv.pop()
+if moment == "waits":
+    threading._register_atexit(press)
+if moment == "exits":
+    atexit.register(press)
+if moment == "is torn down":
+    last = Last()
+
+@door.app.command()
+def wait():
+    raise KeyboardInterrupt
+
+door.main()
+"""
+    signal_is_heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    done = subprocess.run(
+        [sys.executable, "-c", program, "wait", moment], capture_output=True, text=True, preexec_fn=signal_is_heard
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
 def _press_control_c(process: subprocess.Popen[bytes]) -> None:

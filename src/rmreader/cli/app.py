@@ -1,10 +1,13 @@
 """The typer application, and how every error becomes one sentence and an exit status."""
 
+import atexit
 import contextlib
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -23,6 +26,10 @@ _REMEDIES = {
     errno.EACCES: "check its permissions",
     errno.EROFS: "choose another place",
 }
+
+
+_INTERRUPTED = 130
+_is_program = threading.Event()  # not so where another program, such as a test, calls a verb
 
 
 class Verbs(TyperGroup):
@@ -82,8 +89,26 @@ def _errors_as_sentences() -> Iterator[None]:
             raise
         _fail(f"this needs the package {error.name}, which is not installed; {line} gets it.")
     except KeyboardInterrupt:
+        _stay_interrupted()
         typer.echo("interrupted", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(_INTERRUPTED) from None
+    except typer.Exit as leaving:
+        if leaving.exit_code == _INTERRUPTED:
+            _stay_interrupted()
+        raise
+
+
+def _stay_interrupted() -> None:
+    """Let another Ctrl-C end the program at once, with the status that it is about to have."""
+    if not _is_program.is_set():
+        return
+
+    def leave(*_: object) -> None:
+        os._exit(_INTERRUPTED)
+
+    signal.signal(signal.SIGINT, leave)
+    # At its very end Python forgets handlers, and a signal would be the end once more.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def _os_error_sentence(error: OSError) -> str:
@@ -160,4 +185,5 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that lacks a letter still gets the rest.
             stream.reconfigure(errors="backslashreplace")
+    _is_program.set()
     app(prog_name="rmreader")
