@@ -268,3 +268,10 @@ def test_a_table_is_asked_by_the_command_line(tmp_path: Path) -> None:
     cited = shelf.ask("What is the price of Pump C-310?")[0]
     assert cited.text == "31 EUR"
     assert TABLES["x.csv"].decode()[cited.start : cited.end] == "31 EUR"
+
+
+def test_nothing_in_code_of_markdown_is_a_mark() -> None:
+    text = "The type is `Option<u64>`, or ``a `*b*` c``; `&lt;` and <b>bold</b> `glob/*_test.*` too."
+    document = read_document("x.md", text.encode())
+    assert "type is Option<u64>, or" in texts(document)[0]
+    assert "&lt; and bold glob/*_test.* too" in texts(document)[0]

@@ -24,29 +24,60 @@ _FOLDERS = r"[\w.~+@%-]+(?:/[\w.~+@%-]+)*/?(?<!\.)"
 _STAGE = rf"(?:[-+.]?(?:alpha|beta|rc|dev|post|pre|a|b){_W}*(?:\.\d+)*)?"
 _DIGITS = r"\d+(?:(?:,\d{3})+(?!\d)|,\d+(?![\d,])|(?:[.:]\d+)+)?(?:\.\d+)?"
 _UNIT = rf"(?:[%‰€£¥₹]|°[CFK]?|{_W}+(?:/{_L}+)?)"
+_MONEY = r"(?:(?:US|AU?|CA?|NZ|HK|S)?\$|[€£¥₹])"
+_HEX = "[0-9A-Fa-f]"
+_GROUPS = rf"{_HEX}{{1,4}}(?::{_HEX}{{1,4}})"
+_KEY = "(?:Ctrl|Control|Strg|Alt|AltGr|Shift|Cmd|Command|Meta|Super|Win|Fn)"
 
 # What is one thing, though tokens split it. None holds a blank; of two that fit, the first counts.
 _KINDS = {
     "address": rf"(?<![\w+.-])[A-Za-z][\w+.-]*://{_REST}|www\.{_REST}",
     "web page": rf"(?<![\w.-]){_DOMAIN}(?::\d+)?/{_REST}",
-    "mail address": rf"(?<![\w.+-])[\w.+-]*{_W}@{_W}[\w-]*(?:\.{_W}[\w-]*)*",
+    "mail address": (
+        rf"(?<![\w.+-])(?:{_L}{{1,2}}['’])?[\w.+-]*{_W}@{_W}[\w-]*(?:\.{_W}[\w-]*)*"
+        rf"(?::[\w.~-]+/[\w./~-]*\w)?"  # git@example.org:ada/tool.git
+    ),
     "name with @ or #": rf"(?<![\w@#])[@#]{_W}+(?:[.-]{_W}+)*",
     "path from the root": rf"(?<![\w/)\]])(?:~|\.{{1,2}})?/{_FOLDERS}",
     "path with an ending": rf"(?<![\w.~+/-])(?:[\w.~+-]+/)+[\w+-]*[._]{_L}{_W}*(?:\.{_W}+)*",
     "path of Windows": r"(?:[A-Za-z]:|\\)\\[^\s<>:\"|?*]*[\w\\]",
-    "version": rf"(?<![\w.])[vV]?\d+(?:\.\d+)+{_STAGE}{_W}*",
+    "groups with dashes": rf"(?<!\w){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?!\w)",
+    "power": r"(?<![\w.])[+−±-]?\d+(?:\.\d+)?(?:[eE][+-]?|\^-?)\d+(?!\w)",
+    "amount with a comma": rf"(?<![\w.,]){_MONEY}?\d{{1,3}}(?:\.\d{{3}})+,\d{{1,2}}(?!\d){_UNIT}?",
+    "computer in a network": (
+        r"(?<![\w.])(?:\d{1,3}(?:\.\d{1,3}){3}(?:/\d{1,2})?|localhost)(?::\d+)?(?!\w)"
+    ),
+    "build": rf"(?<![\w.])\d+(?:\.\d+){{2,}}-\d+-?{_L}{_W}*",
+    "version": rf"(?<![\w.])[vV]?\d+(?:\.\d+)+{_STAGE}{_W}*(?:\+{_W}+(?:\.{_W}+)*)?",
+    "any version of": r"(?<![\w.])[vV]?\d+(?:\.\d+)*\.[xX](?!\w)",
+    "file named by a number": rf"(?<![\w.+-])\d[\w-]*[_-]{_L}[\w-]*\.[a-z]{_W}{{1,4}}(?!\w)",
     "dotted name in small letters": rf"(?<![\w.])[a-z_]{_W}*(?:\.[a-z_]{_W}*)+(?:\.{_W}+)+",
     # "end.The" is two sentences that lack a blank.
     "dotted name": rf"(?<![\w-]){_L}[\w-]*(?:(?:(?<![a-z0-9])|(?!\.[A-Z][a-z]))\.{_W}[\w-]*)+",
-    "hidden file": r"(?<!\S)\.[a-z][\w-]*(?:\.[\w-]+)*|(?<!\S)\.\d+",
-    "variable": rf"\$\{{?{_L}{_W}*\}}?|%{_L}{_W}*%",
+    "hidden file": r"(?<!\S)\.[a-z][\w-]*(?:\.[\w-]+)*|(?<!\S)\.(?:\d+|[A-Z]{2,})",
+    "variable": (
+        rf"\$\{{?{_L}{_W}*\}}?(?:/{_FOLDERS})?"
+        rf"|%{_L}{_W}*%(?:\\[^\s<>:\"|?*]*[\w\\])?"
+    ),
+    "type with types": (
+        rf"(?<![\w:<,\[]){_L}{_W}*(?:::{_W}+)*"
+        rf"(?:<[\w:,&*<>]{{0,80}}{_W}>+|\[(?!sic\]|citation|note){_L}{_W}[\w.,\[\]]{{0,80}}\])"
+    ),
+    "hexadecimal groups": rf"(?<![\w:])(?:{_GROUPS}{{2,}}|{_GROUPS}*::(?:{_GROUPS}*)?)(?!\w)",
     "qualified name": rf"(?<!{_W}){_W}+(?:(?:::|->){_W}+)+(?:\(\))?|(?<!{_W}){_W}+\(\)",
-    "option": r"(?<![^\s([“‘\"'`])(?:--[a-z][\w-]*\w(?:=[^\s,;]*\w)?|-[A-Za-z](?!\w))",
+    "option": r"(?<![^\s([“‘\"'`])(?:--[a-z][\w-]*\w(?:=[^\s,;]*\w)?|-[A-Za-z]{1,3}(?!\w))",
+    "keys": rf"(?<!{_W}){_KEY}(?:[+-]{_W}+)+",
     "code": r"(?<![\w-])[A-Z][A-Z0-9]*(?:-[A-Z0-9]*\d[A-Z0-9]*)+(?!\w)",
-    "hexadecimal groups": r"(?<![\w:])[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{0,4}){2,}",
-    "date": r"\d{4}-\d{2}-\d{2}(?:T[\d:.]*\d(?:Z|[+-]\d{2}:?\d{2})?)?|\d{1,2}/\d{1,2}(?:/\d{2,4})?",
-    "groups of digits": r"\+?\d{2,5}(?:-\d{2,6}){2,}|\d{3}-\d{4}(?!\d)",
-    "number": rf"(?:(?<![\w)\]])[+−±-])?[$€£¥₹]?{_DIGITS}{_UNIT}?",
+    "date": (
+        r"\d{4}-\d{2}-\d{2}(?:T[\d:.]*\d(?:Z|[+-]\d{2}:?\d{2})?)?|\d{1,2}/\d{1,2}(?:/\d{2,4})?"
+        r"|(?<!\w)\d{1,2}-[A-Z][a-z]{2,8}-\d{2,4}(?!\w)"
+    ),
+    "groups of digits": (
+        r"(?<![\w-])\d{1,5}(?:-\d{1,7}){3,}(?:-?X)?(?!\w)"
+        r"|\+?\d{2,5}(?:-\d{2,6}){2,}|\d{3}-\d{4}(?!\d)"
+    ),
+    "C++ of a year": r"(?<!\w)C\+\+\d{2}(?!\w)",
+    "number": rf"(?:(?<![\w)\]])[+−±-])?{_MONEY}?{_DIGITS}{_UNIT}?",
     "word with an apostrophe": rf"{_L}+(?:['’](?![sS](?!{_W})){_L}+)+",
     "name with &": r"[A-Z]+(?:&[A-Z]+)+",
     "word with a sign": rf"(?<!{_W}){_L}{{1,2}}(?:\+\+|#)(?!{_W})",
@@ -66,12 +97,22 @@ _COMPARED = re.compile("more|less|fewer|later|earlier|sooner|longer|one")  # aft
 _PAIRS = {"(": ")", "[": "]", "{": "}", "“": "”", "‘": "’", "«": "»", "„": "“", '"': '"', "`": "`"}
 _CLOSING = {closing: opening for opening, closing in _PAIRS.items()}
 
-# The mark of a quoted mail, and the time at the head of a line of a chat, with who speaks.
+_MARKS = (("**", "**"), ("*", "*"), ("<", ">"))
+
+# At the head of a line: the mark of a quoted mail, of an item, a heading or a row, and the time in
+# a chat, with who speaks.
 _QUOTE_MARK = re.compile(r"(?:>[> ]*)+")
+_LINE_MARK = re.compile(r"(?:[-*+•|]|#{1,6})[ \t]+")
 _STAMP = re.compile(
-    r"\[?(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4},? )?\d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp]\.?[Mm]\.?)?\]?"
-    r"(?: ?[-–])?[ \t]+(?:<?[\w. ]{1,40}>?: )?"
+    r"\[?(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:,? |T))?\d{1,2}:\d{2}(?::\d{2})?Z?"
+    r"(?: ?[AaPp]\.?[Mm]\.?)?\]?(?: ?[-–]|:)?[ \t]+(?:<[\w. -]{1,40}>:? |[\w. ]{1,40}: )?"
 )
+# The lines around code, with its language.
+_FENCE_BEFORE = re.compile(r"[ \t]{0,3}(?:```|~~~)[ \t]*[\w+#.-]*[ \t]*\n")
+_FENCE_AFTER = re.compile(r"\n[ \t]{0,3}(?:```|~~~)\s*\Z")
+# Rows of a table are read as "Name: Ida, Role: cook, Cabin: 12."
+_CELL = re.compile(r"(?:^|\n|, )[^:,\n]{1,60}: \Z")
+_NEXT_CELL = re.compile(r", [^:,\n]{1,60}: ")
 _ABBREVIATION = re.compile(
     r"(?:\.\w+|\b\w|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|St|Dr|Mr|Mrs|Ms|etc|vs|No|approx))$"
 )
@@ -85,8 +126,9 @@ def whole(text: str, start: int, end: int, question: str = "") -> tuple[int, int
     new_start, new_end = _trim(text, start, end)
     new_start, new_end = _widen(text, new_start, new_end)
     if not _HAS_NEGATION.search(question):
-        new_start = _take_negation(text, new_start)
+        new_start = _take_negation(text, new_start, new_end)
     new_start, new_end = _close_pairs(text, new_start, new_end)
+    new_start, new_end = _close_marks(text, new_start, new_end)
     new_start, new_end = _without_blanks(text, new_start, new_end)
     if any(character.isalnum() for character in text[new_start:new_end]):
         return new_start, new_end
@@ -126,13 +168,15 @@ def _blank_after(text: str, at: int) -> int:
     return blank.start() if blank else min(len(text), at + _FAR)
 
 
-def _take_negation(text: str, start: int) -> int:
+def _take_negation(text: str, start: int, end: int) -> int:
     """Take in a "not" right before an answer, which without it says the opposite."""
-    if start < 2 or text[start - 1] not in " \u00a0":
+    if start < 2 or text[start - 1] not in " \u00a0\n":
         return start
     begin = _blank_before(text, start - 1)
     word = text[begin : start - 1].lower().replace("’", "'")
     following = text[start : _blank_after(text, start)].lower()
+    if word == "neither":
+        return begin if " nor " in text[start:end] else start
     if word == "no":
         return begin if _COMPARED.fullmatch(following) else start
     negates = word in _NEGATIONS or word.endswith("n't")
@@ -160,18 +204,66 @@ def _close_pairs(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def _close_marks(text: str, start: int, end: int) -> tuple[int, int]:
+    """Leave out one side of ``*emphasis*`` and of ``<ada>``; take in the other one of 'quotes'."""
+    inside = text[start:end]
+    for mark, closing in _MARKS:
+        if inside.startswith(mark) and text.startswith(closing, end):
+            return start + len(mark), end
+        if inside.endswith(closing) and text.endswith(mark, 0, start):
+            return start, end - len(closing)
+
+    # An apostrophe is a quote only where the other one is there.
+    if inside.startswith("'") and inside.count("'") == 1 and text.startswith("'", end):
+        return start, end + 1
+    if inside.endswith("'") and inside.count("'") == 1 and text.endswith("'", 0, start):
+        return start - 1, end
+    return start, end
+
+
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Leave out marks of quoted mail, stamps of a chat, and the punctuation after an answer."""
-    if start == 0 or text[start - 1] == "\n":
-        for mark in (_QUOTE_MARK, _STAMP):
+    """Leave out marks of lines, fences, stamps, a next cell, and the punctuation at the end."""
+    start, end = _without_fences(text, start, end)
+    if not text[_line_start(text, start) : start].strip(" \t"):
+        for mark in (_QUOTE_MARK, _LINE_MARK, _STAMP):
             match = mark.match(text, start, end)
             if match and match.end() < end:
                 start = match.end()
+    end = _end_of_cell(text, start, end)
     while end - start > 1 and text[start] in ".,;:!?)]}" and text[start + 1].isspace():
         start += 1
     while end - start > 1 and _ends_sentence(text, start, end):
         end -= 1
     return _without_blanks(text, start, end)
+
+
+def _line_start(text: str, at: int) -> int:
+    """Where the line of ``at`` begins, or a place far before it."""
+    low = max(0, at - _FAR)
+    return max(low, text.rfind("\n", low, at) + 1)
+
+
+def _without_fences(text: str, start: int, end: int) -> tuple[int, int]:
+    """Leave out the lines around code, where the answer has more than these."""
+    before = _FENCE_BEFORE.match(text, _line_start(text, start))
+    if before and start < before.end() < end:
+        start = before.end()
+    after = _FENCE_AFTER.search(text[start:end])
+    if after and after.start() > 0:
+        end = start + after.start()
+    return start, end
+
+
+def _end_of_cell(text: str, start: int, end: int) -> int:
+    """Where the cell of a table ends, if the answer begins one and goes on into the next.
+
+    The name of the next column must be in another row, too: a sentence may look like a row.
+    """
+    label = _NEXT_CELL.search(text, start, end)
+    begins_cell = _CELL.search(text[max(0, start - 64) : start])
+    if not label or not begins_cell or ": " in text[start : label.start()]:
+        return end
+    return label.start() if text.count(label[0]) > 1 else end
 
 
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:

@@ -32,7 +32,7 @@ _NAME = r"\[[^\]\n]{0,200}\]"
 _LINK = r"<(?P<link>(?:https?:|mailto:)[^\s<>]{1,2000})>"
 _TAG = r"</?[a-zA-Z][^<>\n]{0,2000}>"
 _COMMENT = r"<!--[^\n<]{0,2000}?-->"
-_CODE = r"`+"
+_CODE = r"(?P<ticks>`++)(?P<code>[^`\n]{1,2000})(?P=ticks)(?!`)|`+"  # nothing in code is a mark
 _STRUCK = r"~~"
 _STARS = r"(?P<stars>\*+)"
 _BARS = r"(?P<bars>_+)"
@@ -40,12 +40,12 @@ _INLINE = re.compile(
     "|".join(
         (
             _LITERAL,
+            _CODE,
             _ENTITY,
             f"{_LABEL}(?:{_TARGET}|{_NAME})",
             _LINK,
             _TAG,
             _COMMENT,
-            _CODE,
             _STRUCK,
             _STARS,
             _BARS,
@@ -193,7 +193,7 @@ def _add_inline(span: SpanBuilder, text: str, at: int) -> None:
             _add_inline(span, match[kind], place)
         elif kind == "entity":
             span.add(html.unescape(match[kind]), place, len(match[kind]))
-        elif kind in ("literal", "link") or not _is_mark(text, match):
+        elif kind in ("literal", "link", "code") or not _is_mark(text, match):
             span.add(match[kind], place)
     span.add(text[done:], at + done)
 
