@@ -2,7 +2,7 @@
 truth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rmreader.data.squad import Dataset
 from rmreader.reading.answers import Answer
@@ -83,8 +83,6 @@ def evaluate(
     has_impossible = _some_impossible(dataset)
     decision = reader.decision if has_impossible else None
     threshold = 1.0 if decision is None else decision.threshold
-    # An attacked question is scored at its worst variant, which a decision has nothing to do with.
-    is_plain = not has_impossible and not adversarial
     texts: dict[str, str] = {}
     rows: list[_ScoredAnswer] = []
     for row, answers in reader.predict(dataset, always=True):
@@ -98,13 +96,17 @@ def evaluate(
         if scored.no_answer <= threshold and scored.confidence >= min_confidence:
             texts[row.id] = best.text
 
-    return Evaluation(
+    found = Evaluation(
         score=score_adversarial(dataset, texts) if adversarial else score(dataset, texts),
         ece=_calibration_error(rows, [row.f1 for row in rows]),
         ece_exact_match=_calibration_error(rows, [row.exact_match for row in rows]),
-        no_answer=None if decision is None else _score_no_answer(rows, threshold),
-        decided=_score_decided(rows, reader, len(texts)) if is_plain else None,
     )
+    if decision is not None:
+        return replace(found, no_answer=_score_no_answer(rows, threshold))
+
+    # An attacked question is scored at its worst variant, which no decision has to do with.
+    is_plain = not has_impossible and not adversarial
+    return replace(found, decided=_score_decided(rows, reader, len(texts), is_plain))
 
 
 def _some_impossible(dataset: Dataset) -> bool:
@@ -128,9 +130,14 @@ def _score_answer(
     )
 
 
-def _score_decided(rows: Sequence[_ScoredAnswer], reader: Reader, total: int) -> Decided | None:
-    """Score the answers that are left after the reader's decision, if it decides anything."""
-    if reader.decision is None or total == 0:
+def _score_decided(
+    rows: Sequence[_ScoredAnswer],
+    reader: Reader,
+    total: int,
+    is_plain: bool,
+) -> Decided | None:
+    """Score what is left after the decision, of plain questions and a reader that decides."""
+    if not is_plain or reader.decision is None or total == 0:
         return None
     threshold = reader.decision.threshold
     given = [row for row in rows if row.no_answer <= threshold]
