@@ -167,7 +167,7 @@ MISTAKES = [
     # documents and their index
     Mistake("documents/sqlite_index.py", "checksum != passage_checksum((root, file), offsets, stretch, runs)", "False", STRANGER),
     Mistake("documents/sqlite_file.py", "    if expected is None or _objects(base) != _expected_objects(expected):", "    if expected is None:", STRANGER),
-    Mistake("documents/sandbox.py", "                late.set()\n", "", f"{DAMAGE}::test_a_parser_that_never_ends_is_ended"),
+    Mistake("documents/sandbox.py", "        late.set()\n", "", f"{DAMAGE}::test_a_parser_that_never_ends_is_ended"),
     Mistake("documents/sandbox.py", "resource.setrlimit(resource.RLIMIT_AS, (memory, memory))", "pass", f"{DAMAGE}::test_a_parser_that_ends_or_wants_too_much_is_one_sentence"),
     Mistake("documents/tables.py", "        if len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME:", "        if False:", FORMATS),
     Mistake("documents/tables.py", "        if any(_is_amount(first[column].text) for column in numbers):", "        if False:", FORMATS),
