@@ -23,6 +23,8 @@ from typing import Any, Literal
 import numpy as np
 from _reader import arguments, interleaved, reader_folder, show, texts
 
+from rmreader.reading.engine.runtime import ort
+
 BATCHES = (1, 4, 8)  # of the other, for throughput
 Call = Callable[[int], object]
 
@@ -60,7 +62,6 @@ def ours(model: str, pairs: list[tuple[str, str]], compiling: bool) -> dict[str,
 def distilbert(folder: Path, threads: int, pieces: int) -> tuple[dict[str, Call], dict[str, Any]]:
     """The other network in each engine, and its ONNX sessions of one thread for throughput."""
     import onnx
-    import onnxruntime as ort
     import torch
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers import optimizer

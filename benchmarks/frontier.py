@@ -25,6 +25,8 @@ import numpy as np
 from _reader import arguments, interleaved, show, texts
 from engines import pieces_of, running
 
+from rmreader.reading.engine.runtime import ort
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -74,7 +76,6 @@ def network_of(shape: Shape) -> tuple[Any, int]:
 def exported(shape: Shape, folder: Path, pieces: int) -> tuple[Callable[[int], object], float]:
     """A call that reads one question in 8 bits on one thread, and the megabytes of the file."""
     import onnx
-    import onnxruntime as ort
     import torch
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.transformers import optimizer

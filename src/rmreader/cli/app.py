@@ -49,10 +49,13 @@ class Verbs(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a verb; its help shows a flag as ``--json``, not as ``--json <bool>``."""
         command = super().get_command(ctx, cmd_name)
-        for option in getattr(command, "params", []):
-            if getattr(option, "is_flag", False) and option.metavar is None:
-                option.metavar = ""
+        if command is not None:
+            _without_types(command.get_params(ctx))
         return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options before a verb, their flags shown in the same way."""
+        return _without_types(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Parse the command line as typer does, with every error in a sentence."""
@@ -66,6 +69,14 @@ class Verbs(TyperGroup):
             if sys.stdout is not None:  # None where it was closed
                 sys.stdout.flush()
             return result
+
+
+def _without_types(options: list[Any]) -> list[Any]:
+    """Return the options with no type beside their flags."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
 
 
 @contextlib.contextmanager
