@@ -22,7 +22,7 @@ const tour = new Tour();
 let limits = { max_passage: Infinity, max_question: Infinity, max_explain: 4000 };
 let samples = [];
 // The last question answered: question, passage, text (what is shown, cut by code points), answers,
-// no_answer, guess, shelf, shown (the answer that is marked), read (what was read of a document)
+// no_answer, guess, needs, shelf, shown (the answer that is marked), read (what was read of a document)
 // and link.
 let asked = null;
 let earlier = []; // questions answered, the latest first: { question, passage, shelf, said }
@@ -53,7 +53,7 @@ async function ask() {
     if (mine !== turn) return;
     asked = {
       question, passage, shelf, text: new Text(passage), no_answer: found.no_answer,
-      guess: found.guess, answers: worthShowing(found.answers), shown: null,
+      guess: found.guess, needs: found.needs, answers: worthShowing(found.answers), shown: null,
     };
     remember();
     tour.close();
