@@ -16,7 +16,7 @@ PASSAGE = "The letter was written by Ada Lovelace in 1843. Charles Babbage answe
     [
         (0.95, 0.01, "sure"),
         (0.95, None, "sure"),
-        (0.76, 0.06, "sure"),
+        (0.76, 0.05, "sure"),
         (0.95, 0.07, "likely"),
         (0.75, 0.01, "likely"),
         (0.95, 0.21, "perhaps"),

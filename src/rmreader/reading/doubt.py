@@ -27,7 +27,7 @@ class Band:
         return confidence >= self.min_confidence and (no_answer or 0.0) <= self.max_no_answer
 
 
-SURE = Band(min_confidence=0.76, max_no_answer=0.06)
+SURE = Band(min_confidence=0.76, max_no_answer=0.05)
 LIKELY = Band(min_confidence=0.74, max_no_answer=0.20)
 PROMISES = {"sure": 0.95, "likely": 0.80}  # shares that are right, or overlap with a right answer
 WORTH_SHOWING = 0.05  # confidence of a second answer
