@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rmreader.model import aligner as aligner_module
 from rmreader.model.aligner import Aligner
 from rmreader.model.compiled import UNITS, compile_for_lengths
+from rmreader.model.encoder import ScalarMix
 from rmreader.model.pointer import Pointer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute")  # of the compiler's own
@@ -89,3 +90,22 @@ def test_other_lengths_are_compiled_as_they_are() -> None:
         x = torch.randn(2, steps)
         torch.testing.assert_close(compiled(x), x.relu())
     assert len(graphs.seen) <= 3  # units (one alone, then any number) and others
+
+
+def test_layers_mixed_in_one_kernel_give_the_same_sum_and_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(3)
+    mix = ScalarMix(4)
+    with torch.no_grad():
+        mix.weights.normal_()
+    layers = tuple(torch.randn(2, 5, 8, requires_grad=True) for _ in range(4))
+    plain = mix.of_layers(layers)
+    expected = torch.autograd.grad(plain.square().sum(), [mix.weights, mix.gamma, *layers])
+    # Traced as ever, but without a compiler of C++.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    mix.compile_mix()
+    fused = mix.of_layers(layers)
+    found = torch.autograd.grad(fused.square().sum(), [mix.weights, mix.gamma, *layers])
+    torch.testing.assert_close(fused, plain)
+    torch.testing.assert_close(found, expected)
