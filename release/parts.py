@@ -12,15 +12,23 @@ from typing import Any
 NAME = "rmreader.cdx.json"
 _TRAINED = "CC-BY-SA-4.0"
 _SOFTWARE = "Apache-2.0"
-_ENCODER = {
+_MINILM = {
     "type": "machine-learning-model",
     "name": "all-MiniLM-L6-v2",
     "group": "sentence-transformers",
     "purl": "pkg:huggingface/sentence-transformers/all-MiniLM-L6-v2",
     "licenses": [{"license": {"id": _SOFTWARE}}],
 }
+_GTE = {
+    "type": "machine-learning-model",
+    "name": "gte-small",
+    "group": "thenlper",
+    "purl": "pkg:huggingface/thenlper/gte-small",
+    "licenses": [{"license": {"id": "MIT"}}],
+}
 
-_FROM_ENCODER = ("base", "vectors", "retrieval")  # whose weights began as that encoder's
+_ANCESTORS = {"base": _GTE, "vectors": _MINILM, "retrieval": _MINILM}
+"""Whose weights each folder's began as."""
 
 
 def parts(project: Path, package: Path, version: str, moment: int) -> str:
@@ -56,8 +64,8 @@ def _in_it(package: Path) -> Iterator[dict[str, Any]]:
     """Yield what is in the wheel and is no Python code: trained weights and compiled code."""
     for path in sorted(package.rglob("*.safetensors")):
         component = _file(package, path, "machine-learning-model", _TRAINED)
-        if path.parent.name in _FROM_ENCODER:
-            component["pedigree"] = {"ancestors": [_ENCODER]}
+        if path.parent.name in _ANCESTORS:
+            component["pedigree"] = {"ancestors": [_ANCESTORS[path.parent.name]]}
         yield component
     for path in sorted(package.rglob("*.so")):
         yield _file(package, path, "file", _SOFTWARE)

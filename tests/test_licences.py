@@ -29,6 +29,7 @@ def test_the_notice_names_everything_that_was_trained() -> None:
         "https://creativecommons.org/licenses/by-sa/4.0/",
         "SQuAD",
         "all-MiniLM-L6-v2",
+        "GTE-small",
         "EWT",
     ):
         assert words in notice

@@ -3,7 +3,7 @@
     python -m lab.foundry --data DATA --encoders ENCODERS --work runs/foundry
 
 DATA has SQuAD 1.1 and 2.0, the attacked sets, `more-questions` and prose, as `docs/data.md` lists them; ENCODERS
-has the folders that `python -m lab.foundry.fetch` writes: `mpnet`, `minilm` and `gte-small`. Interrupt it whenever
+has the folders that `python -m lab.foundry.fetch` writes, of which it takes `mpnet` and `gte-small`. Interrupt it whenever
 you like: the same command goes on where it stopped. Every stage prints what it cost; `--until STAGE` stops after
 one, `--share 0.1` rehearses on a tenth of the data.
 """
@@ -32,7 +32,11 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the data, to rehearse")
     parser.add_argument("--until", choices=names, default=names[-1], help="the last stage to run")
     parser.add_argument(
-        "--teachers", nargs="+", choices=TEACHERS, default=TEACHERS, help="those to learn from"
+        "--teachers",
+        nargs="+",
+        choices=TEACHERS,
+        default=TEACHERS[:1],
+        help="those to learn from; the readers that ship had the first alone",
     )
     parser.add_argument(
         "--students", nargs="+", choices=STUDENTS, default=STUDENTS, help="those to make"

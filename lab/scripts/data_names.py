@@ -4,6 +4,8 @@ from pathlib import Path
 
 NAMES = {
     "dev-v1.1": "SQuAD 1.1 dev",
+    "dev-v2.0": "SQuAD 2.0 dev",
+    "dev-v2.0-rebuilt": "SQuAD 2.0 dev",
     "addsent": "AddSent",
     "addonesent": "AddOneSent",
     "held-squad": "SQuAD 2.0, nine articles held out",

@@ -43,7 +43,8 @@ from rmreader.training.average import average
 
 def ship(args: argparse.Namespace) -> None:
     """All steps, in a folder beside the place, and then into it."""
-    if len({*map(called, (args.dev, *args.adversarial))}) <= len(args.adversarial):
+    reported = [called(data) for data in (args.dev, *args.also, *args.adversarial)]
+    if len({*reported}) < len(reported):
         raise UserError("two of the files to report on have the same name; rename one.")
     sources = [open_folder(source).path for source in args.trained]
     folder_to_write(args.out, *sources)
@@ -60,8 +61,9 @@ def ship(args: argparse.Namespace) -> None:
         if (
             "calibration" not in (about := open_folder(small)).about
         ):  # by the very engine that ships
-            calibrate(small, questions_of(args.held_out, about.recipe.network.no_answer))
-        scores = {called(args.dev): measured(small, args.dev)}
+            rows = questions_of(args.held_out, about.recipe.network.no_answer)
+            calibrate(small, rows, answered=args.answered)
+        scores = {called(data): measured(small, data) for data in (args.dev, *args.also)}
         if about.recipe.network.no_answer:
             scores[HELD_OUT] = measured(small, args.held_out)
         scores |= {
@@ -178,6 +180,9 @@ def main() -> None:
     )
     parser.add_argument("--dev", type=Path, required=True, help="questions to report scores on")
     parser.add_argument(
+        "--also", type=Path, nargs="*", default=[], help="more files to report scores on"
+    )
+    parser.add_argument(
         "--adversarial", type=Path, nargs="*", default=[], help="AddSent-like files to report on"
     )
     parser.add_argument(
@@ -205,6 +210,12 @@ def main() -> None:
     )
     parser.add_argument(
         "--allowed-loss", type=float, default=export.ALLOWED_LOSS, help="of F1, for 8 bits"
+    )
+    parser.add_argument(
+        "--answered",
+        type=float,
+        default=0.95,
+        help="of the held-out questions with an answer, the share that must get one",
     )
     args = parser.parse_args()
     try:

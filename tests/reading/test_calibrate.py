@@ -143,3 +143,28 @@ def test_held_out_articles_are_those_the_recipe_held_out(
             with pytest.raises(UserError, match="held out no articles"):
                 list(held_out(made, train))
     assert len(list(questions_of(train))) == 10
+
+
+@pytest.mark.parametrize("answered", [0.8, 0.9, 1.0])
+def test_a_share_of_the_questions_that_have_an_answer_is_answered(answered: float) -> None:
+    """Of what is said to have an answer, a third looks to the reader as if it had none."""
+    reader = Reader.load("small")
+    passages = [f"The shop in street {number} opens at {number + 1} o'clock." for number in range(12)]
+    rows = []
+    for number, passage in enumerate(passages):
+        rows.append(QuestionRow(f"yes-{number}", "When does the shop open?", passage, (f"{number + 1} o'clock",)))
+        wrongly = ("the shop",) if number % 2 else ()
+        rows.append(QuestionRow(f"no-{number}", "Who founded the museum?", passage, wrongly))
+
+    before = fit(reader, rows).decision
+    after = fit(reader, rows, answered).decision
+    assert before is not None
+    assert after is not None
+    assert (after.scale, after.shift) == (before.scale, before.shift)
+    chances = []
+    for asked in reader.read(row for row in rows if row.references):
+        assert asked.log_odds is not None
+        chances.append(after.chance(asked.log_odds))
+    given = np.array(chances)
+    assert np.mean(given <= before.threshold) < 0.7
+    assert np.mean(given <= after.threshold + 1e-9) >= answered - 1 / len(chances)

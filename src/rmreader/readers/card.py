@@ -99,8 +99,12 @@ def _scores(scores: Mapping[str, Any] | None) -> Iterator[str]:
     yield "| data | EM | F1 | questions |\n|---|---|---|---|"
     for data, score in scores.items():
         exact = score["exact_match"]
-        fitted = " (its temperature and decision were fitted on them)" if data == HELD_OUT else ""
-        yield f"| {data}{fitted} | {exact:.2f} | {score['f1']:.2f} | {score['total']:,} |"
+        how = ""
+        if data == HELD_OUT:
+            how = " (its temperature and decision were fitted on them)"
+        elif "no_answer" in score:
+            how = " (with the decision on)"
+        yield f"| {data}{how} | {exact:.2f} | {score['f1']:.2f} | {score['total']:,} |"
     yield (
         "\nMeasured with `rmreader evaluate`, by these files where the manifest says so, "
         "else in training.\n"

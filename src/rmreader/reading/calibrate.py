@@ -45,13 +45,15 @@ class Calibration:
     decision: Decision | None = None
 
 
-def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
+def fit(reader: Reader, rows: Iterable[QuestionRow], answered: float = 0.0) -> Calibration:
     """The temperature under which the confidences of the best answers have the lowest log loss
     against their F1.
 
     Where the reader can tell that there is no answer, the confidence is the product of two chances,
     each fitted on what it is about: that there is an answer, on all questions, and the F1 to expect
     if there is, on those with an answer.
+
+    ``answered``: of the questions with an answer, the share that must be answered at least.
     """
     questions = _scored_questions(reader, rows)
     if not any(question.has_answer for question in questions):
@@ -62,7 +64,7 @@ def fit(reader: Reader, rows: Iterable[QuestionRow]) -> Calibration:
     has_answer = np.array([question.has_answer for question in questions])
     decision = reader.decision
     if decision is not None and not has_answer.all():
-        decision = _fit_decision(log_odds, has_answer, f1s)
+        decision = _fit_decision(log_odds, has_answer, f1s, answered)
 
     def confidences(temperature: float) -> NDArray[np.float64]:
         return np.array([question.confidence(temperature) for question in questions])
@@ -118,27 +120,40 @@ def _fit_decision(
     log_odds: Sequence[float],
     has_answer: NDArray[np.bool_],
     f1s: NDArray[np.float64],
+    answered: float,
 ) -> Decision:
     """Scale and shift by logistic regression; an answer is given where it is expected to score more
     than silence.
 
     With p the chance of none, (1 − p) · F1 ≥ p: up to p = F1 / (1 + F1), F1 the mean of the answers
     to questions that have one. The threshold with the best score on these very questions would be
-    no better on others, and less steady.
+    no better on others, and less steady. It is higher where else too few questions that have an
+    answer would get one.
     """
     expected = float(f1s[has_answer].mean())
     scale, shift = fit_decision(log_odds, ~has_answer)
-    return Decision(scale, shift, threshold=expected / (1 + expected))
+    fitted = Decision(scale, shift, threshold=expected / (1 + expected))
+    if not answered:
+        return fitted
+    chances = [fitted.chance(odds) for odds in np.asarray(log_odds)[has_answer]]
+    enough = float(np.quantile(chances, answered))
+    return dataclasses.replace(fitted, threshold=max(fitted.threshold, enough))
 
 
-def calibrate(folder: Path, rows: Iterable[QuestionRow], engine: str | None = None) -> Calibration:
-    """Fit a reader's temperature and keep it in its folder."""
+def calibrate(
+    folder: Path,
+    rows: Iterable[QuestionRow],
+    engine: str | None = None,
+    answered: float = 0.0,
+) -> Calibration:
+    """Fit a reader's temperature and decision, see ``fit``, and keep them in its folder."""
     if (shipped := find(folder)) != Path(folder):
         raise UserError(
             f"{folder}: a shipped reader stays as it is; copy {shipped} and calibrate the copy."
         )
 
-    found = fit(Reader.load(folder, engine=engine), rows)  # type: ignore[arg-type]
+    reader = Reader.load(folder, engine=engine)  # type: ignore[arg-type]
+    found = fit(reader, rows, answered)
     told = {"before": found.error_before, "after": found.error_after, "questions": found.questions}
     decided = (
         {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}
