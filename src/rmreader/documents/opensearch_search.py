@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 
 from rmreader.documents.embedding import Floats, Vectors
-from rmreader.documents.relevance import (
-    BY_MEANING,
-    BY_WORDS,
-    REFINED,
-    Found,
-    fit,
-    share_of_words,
-    word_worth,
-)
+from rmreader.documents.relevance import LOOKED_AT, PUT_FORWARD, Fits, Found, fit
 
 Hit = dict[str, Any]
 Body = dict[str, Any]
@@ -60,7 +52,7 @@ def make_bodies(words: Sequence[str], vector: Floats, count: int) -> dict[str, B
         filters = {word: {"match": {"words": word}} for word in words}
         bodies["words"] = {
             "query": match,
-            "size": max(count, BY_WORDS),
+            "size": max(count, PUT_FORWARD),
         }
         bodies["counts"] = {
             "query": {"match_all": {}},
@@ -69,7 +61,7 @@ def make_bodies(words: Sequence[str], vector: Floats, count: int) -> dict[str, B
             "aggs": {"words": {"filters": {"filters": filters}}},
         }
     if vector.any():
-        most = max(count, BY_MEANING)
+        most = max(count, PUT_FORWARD)
         codes = np.round(vector / np.abs(vector).max() * 127).astype(int)
         nearest = {
             "vector": codes.tolist(),
@@ -87,20 +79,23 @@ class ServerHits:
     """Passages that the server put forward, and how they fit."""
 
     vector: Floats
-    worth: float
-    """About the BM25 of a passage with all words of the question."""
+    counts: list[int]
+    """In how many passages each word of the question is."""
+    passages: int
+    """How many the index has."""
     hits: dict[str, Hit] = field(default_factory=dict)
     bm25: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, vector: Floats, replies: dict[str, Body], factor: float) -> ServerHits:
         """Out of the replies to ``make_bodies``; BM25 is counted ``factor`` times."""
-        worth = 0.0
+        counts: list[int] = []
+        passages = 0
         if "counts" in replies:
-            counts = replies["counts"]["aggregations"]["words"]["buckets"].values()
-            total = int(replies["counts"]["hits"]["total"]["value"])
-            worth = word_worth([int(count["doc_count"]) for count in counts], total)
-        candidates = cls(vector, worth)
+            buckets = replies["counts"]["aggregations"]["words"]["buckets"].values()
+            counts = [int(bucket["doc_count"]) for bucket in buckets]
+            passages = int(replies["counts"]["hits"]["total"]["value"])
+        candidates = cls(vector, counts, passages)
         for hit in _hits(replies, "meaning"):
             candidates.hits[hit["_id"]] = hit
         for hit in _hits(replies, "words"):
@@ -114,19 +109,15 @@ class ServerHits:
     ) -> tuple[Found, list[Hit]]:
         """The best, and how they fit; ``fetch`` gets passages with the vectors alone."""
         ids = list(self.hits)
-        words = self._shares(ids)
-        whole = self._cosines([self.hits[id] for id in ids])
-        fits = fit(whole, words)
-        best = np.argsort(-fits, kind="stable")[: max(count, REFINED)]
-        known = dict(zip(ids, fits.tolist(), strict=True))
+        bm25 = np.array([self.bm25.get(id, 0.0) for id in ids], np.float32)
+        cosines = self._cosines(list(self.hits.values()))
+        fits = Fits.of(bm25, cosines, self.counts, self.passages)
+        best = np.argsort(-fits.both, kind="stable")[: max(count, LOOKED_AT)]
+        known = dict(zip(ids, fits.both.tolist(), strict=True))
         chosen = [ids[row] for row in best]
         around = self._around(chosen, known, fetch)
-        found = Found(chosen, words[best], whole[best], around, question)
+        found = Found(chosen, fits.words[best], fits.whole[best], around, question)
         return found, [self.hits[id] for id in chosen]
-
-    def _shares(self, ids: Sequence[str]) -> Floats:
-        bm25 = np.array([self.bm25.get(id, 0.0) for id in ids], np.float32)
-        return share_of_words(bm25, self.worth)
 
     def _cosines(self, hits: Sequence[Hit]) -> Floats:
         cosines = np.zeros(len(hits), np.float32)

@@ -22,9 +22,8 @@ from rmreader.documents.embedding import Floats, TextEncoder
 # log/2026-11-18-folders.md.
 MEANING = 0.6
 FULL = 0.7  # BM25 counts in full from this share of what the question's words could have on
-REFINED = 100  # passages that a closer look is taken at
-BY_WORDS = 200  # passages that the words put forward
-BY_MEANING = 200  # passages that the vectors put forward
+PUT_FORWARD = 200  # passages that the words put forward, and as many by the vectors
+LOOKED_AT = 100  # passages that a closer look is taken at
 
 # What counts in the score of a passage; the sum is 1.
 _WHOLE = 0.17  # the cosine of the whole passage
@@ -35,24 +34,6 @@ _WORDS = 0.11  # BM25
 _BESIDE = 0.09  # how the passages beside it fit
 
 _K1 = 1.2  # of BM25, as SQLite and OpenSearch have it
-
-
-def word_worth(counts: Iterable[int], passages: int) -> float:
-    """About the BM25 of a passage with all words of a question.
-
-    ``counts`` says in how many passages each word is.
-    """
-    worth = 0.0
-    for count in counts:
-        rarity = math.log(max((passages - count + 0.5) / (count + 0.5), 1.0))
-        worth += (_K1 + 1) * rarity
-    return worth
-
-
-def share_of_words(bm25: Floats, worth: float) -> Floats:
-    """BM25 of passages as a share: of the best, unless that one has few of the words, too."""
-    full = max(float(bm25.max(initial=0.0)), FULL * worth)
-    return bm25 / full if full > 0 else bm25
 
 
 def fit(cosine: Floats, words: Floats) -> Floats:
@@ -83,3 +64,35 @@ class Found:
         by_words = _NEAR * matches.words + _PAIRS * matches.pairs + _WORDS * self.words
         scores: Floats = by_meaning + by_words + _BESIDE * self.around
         return scores
+
+
+@dataclass(frozen=True)
+class Fits:
+    """How passages fit a question, one value each."""
+
+    words: Floats
+    """BM25 as a share."""
+    whole: Floats
+    """The cosine of the whole passage."""
+    both: Floats
+
+    @classmethod
+    def of(cls, bm25: Floats, cosine: Floats, counts: Iterable[int], passages: int) -> Fits:
+        """``counts`` says in how many of all ``passages`` each word of the question is."""
+        words = _share_of_words(bm25, _word_worth(counts, passages))
+        return cls(words, cosine, fit(cosine, words))
+
+
+def _word_worth(counts: Iterable[int], passages: int) -> float:
+    """About the BM25 of a passage with all words of a question."""
+    worth = 0.0
+    for count in counts:
+        rarity = math.log(max((passages - count + 0.5) / (count + 0.5), 1.0))
+        worth += (_K1 + 1) * rarity
+    return worth
+
+
+def _share_of_words(bm25: Floats, worth: float) -> Floats:
+    """BM25 of passages as a share: of the best, unless that one has few of the words, too."""
+    full = max(float(bm25.max(initial=0.0)), FULL * worth)
+    return bm25 / full if full > 0 else bm25

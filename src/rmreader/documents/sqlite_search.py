@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 
 from rmreader.documents.embedding import Floats, TextEncoder
 from rmreader.documents.index import content_words
-from rmreader.documents.relevance import (
-    BY_MEANING,
-    BY_WORDS,
-    REFINED,
-    Found,
-    fit,
-    share_of_words,
-    word_worth,
-)
+from rmreader.documents.relevance import LOOKED_AT, PUT_FORWARD, Fits, Found
 from rmreader.documents.sqlite_vectors import StoredVectors
 
 ABOUT = 1.0  # what a word in the headings counts, against one in the text
@@ -42,19 +34,20 @@ def search(
     """Passages that may be the best; by words alone while some have no vectors."""
     words = content_words(question)
     expression = " OR ".join(f'"{word}"' for word in words)
-    found = _search_words(base, expression, max(count, BY_WORDS))
+    found = _search_words(base, expression, max(count, PUT_FORWARD))
     if stored is None or not stored.has(found):
         best = _best(_relative(found), count)
         shares = np.array(list(best.values()), np.float32)
         return Found(list(best), shares, shares, shares, None)
     vector = encoder.encode_question(question)
     similarity = stored.vectors.similarity(vector)
-    worth = word_worth(_count_passages(base, words), len(stored.ids))
-    by_words = _shares(stored, found, worth)
-    fits = fit(similarity, by_words)
-    rows = _candidates(stored, found, similarity, fits, max(count, REFINED))
+    bm25 = np.zeros(len(stored.ids), np.float32)
+    bm25[stored.rows(found)] = list(found.values())
+    fits = Fits.of(bm25, similarity, _count_passages(base, words), len(stored.ids))
+    rows = _candidates(stored, found, fits, max(count, LOOKED_AT))
     ids = stored.ids[rows].tolist()
-    return Found(ids, by_words[rows], similarity[rows], stored.around(fits)[rows], question)
+    around = stored.around(fits.both)[rows]
+    return Found(ids, fits.words[rows], fits.whole[rows], around, question)
 
 
 def _search_words(base: sqlite3.Connection, expression: str, limit: int) -> Scores:
@@ -94,20 +87,11 @@ def _relative(scores: Scores) -> Scores:
     return {id: score / best for id, score in scores.items()}
 
 
-def _shares(stored: StoredVectors, found: Scores, worth: float) -> Floats:
-    """What the words of the question give to each passage."""
-    bm25 = np.zeros(len(stored.ids), np.float32)
-    bm25[stored.rows(found)] = list(found.values())
-    return share_of_words(bm25, worth)
-
-
-def _candidates(
-    stored: StoredVectors, found: Scores, similarity: Floats, fits: Floats, count: int
-) -> Rows:
+def _candidates(stored: StoredVectors, found: Scores, fits: Fits, count: int) -> Rows:
     """The passages that fit best, of those that words or vectors put forward."""
-    by_meaning = _largest(similarity, max(count, BY_MEANING))
+    by_meaning = _largest(fits.whole, max(count, PUT_FORWARD))
     rows = np.union1d(stored.rows(found), by_meaning)
-    return rows[_largest(fits[rows], count)]
+    return rows[_largest(fits.both[rows], count)]
 
 
 def _best(scores: Scores, count: int) -> Scores:
