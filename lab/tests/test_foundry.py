@@ -106,6 +106,7 @@ def run(sources: Path, work: Path, *words: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 def test_every_stage_runs_once_and_ends_in_readers_that_answer(
     sources: Path, tmp_path: Path
 ) -> None:

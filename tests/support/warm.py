@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LIBRARIES = ["numpy", "torch", "torch._dynamo", "torch.distributed.launcher.api", "safetensors.torch", "typer"]
-LAUNCHER = "torch.distributed.run"  # starts others, which are to be warm too
+LAUNCHERS = ("torch.distributed.run", "lab.foundry")  # start others, which are to be warm too
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 STATUS: list[int] = []  # of this process, once it is known
 SERVER: list[socket.socket] = []  # the way to the process that is forked
@@ -126,7 +126,7 @@ def become(connection: socket.socket, order: dict[str, Any], streams: list[int])
 
 def main(connection: socket.socket) -> None:
     order = serve(connection)
-    if order["words"][0] == LAUNCHER:
+    if order["words"][0] in LAUNCHERS:
         ours, theirs = socket.socketpair()
         if not os.fork():
             ours.close()
