@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,28 @@ def test_a_reader_with_tags_reads_without_torch(tiny: Any, tmp_path: Path) -> No
     pytest.importorskip("spacy", reason="spaCy is absent")
     run(tiny, tmp_path / "run", "inputs.tags=english")
     same_without_torch(tmp_path / "run" / "best", tmp_path)
+
+
+def test_a_machine_without_spacy_learns_from_tags_of_another(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("spacy", reason="spaCy is absent")
+    run(tiny, tmp_path / "with", "inputs.tags=english")
+    assert "after" in open_folder(tmp_path / "with" / "best").about["calibration"]
+
+    carried = tmp_path / "there" / "cache"
+    shutil.copytree(tmp_path / "cache" / "tags", carried / "tags")
+    monkeypatch.setitem(sys.modules, "spacy", None)  # as if it were not installed
+    without = tmp_path / "there" / "without"
+    run(tiny, without, "inputs.tags=english")
+    assert losses(without) == losses(tmp_path / "with")
+    about = open_folder(without / "best").about
+    assert "spaCy" in about["calibration"]["skipped"]
+    assert "engines" not in about
+
+    # Without the carried tags it is refused before the first step.
+    with pytest.raises(UserError, match="tags need spaCy"):
+        run(tiny, tmp_path / "elsewhere" / "run", "inputs.tags=english")
 
 
 @pytest.mark.parametrize("mode", ["apart", "together"])

@@ -106,6 +106,11 @@ class Tagger:
         return nlp
 
 
+def can_tag() -> bool:
+    """Whether texts can be tagged here; those whose tags are in the cache need no spaCy."""
+    return find_spec("spacy") is not None
+
+
 def pipeline_folder(name: str) -> Path:
     """Find a pipeline's files: the shipped one, a folder, or inside an installed package."""
     if name == "english":

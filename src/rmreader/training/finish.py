@@ -18,6 +18,7 @@ from rmreader.readers.folder import MANIFEST, open_folder
 from rmreader.readers.write import update
 from rmreader.reading.calibrate import ENOUGH, calibrate, rows_in
 from rmreader.reading.compare import compare_with_torch
+from rmreader.text.tags import can_tag
 from rmreader.training.contextual import ContextualInputs
 from rmreader.training.evaluate import predict
 from rmreader.training.feed import Feed
@@ -26,6 +27,7 @@ from rmreader.training.reader_folder import load_network, pick_device
 from rmreader.training.run_folder import find_init
 
 _COMPARED = 4  # questions that a trained reader is read with both engines on
+_NO_SPACY = "to tag other texts needs spaCy, which is not installed"
 
 
 def calibrate_best(setup: Setup) -> None:
@@ -59,6 +61,11 @@ def calibrate_best(setup: Setup) -> None:
         calibration = {"inherited": init, "questions": len(questions)}
         update(best, calibration=calibration, **_decision_of(setup.recipe))
         return
+    if setup.recipe.inputs.tags and not can_tag():
+        # The run itself had its tags from the cache, made where spaCy is.
+        say(f"{best}: confidences are not calibrated: {_NO_SPACY}; rmreader calibrate does it.")
+        update(best, calibration={"skipped": _NO_SPACY})
+        return
     try:
         calibrate(best, questions, engine="torch")
     except UserError as error:
@@ -67,10 +74,11 @@ def calibrate_best(setup: Setup) -> None:
 
 def compare_best(setup: Setup) -> None:
     """Compare the trained reader's two engines, with and without torch, on a few held-out
-    questions; refused where they differ. Unless that was done when the run first ended."""
+    questions; refused where they differ. Unless that was done when the run first ended, or these
+    texts cannot be tagged here."""
     best = setup.out / "best"
     folder = open_folder(best)
-    if "engines" in folder.about:
+    if "engines" in folder.about or (setup.recipe.inputs.tags and not can_tag()):
         return
     feed = setup.selection or setup.train
     agreement = compare_with_torch(folder, _some_questions(feed.encoded, setup.recipe))
