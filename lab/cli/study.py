@@ -136,6 +136,14 @@ def ablation(
         bool,
         typer.Option("--ml-only", help="Compare after maximum likelihood alone."),
     ] = False,
+    more_ml: Annotated[
+        bool,
+        typer.Option("--more-ml", help="A row that goes on by maximum likelihood, too."),
+    ] = False,
+    rows_first: Annotated[
+        bool,
+        typer.Option("--rows-first", help="All seeds of a row before the next row."),
+    ] = False,
     second: Second = None,
     seeds: Seeds = 3,
     at_once: AtOnce = 4,
@@ -147,13 +155,15 @@ def ablation(
     json: Json = False,
 ) -> None:
     """Table 4: the twelve ablations, each trained in the paper's two stages."""
-    from lab.studies.paper import choose
+    from lab.studies.paper import MORE_ML, choose
     from lab.studies.trainings import study_ablation
 
     job = _job(train, dev, out, seeds, at_once, device, addsent, addonesent, keep, minutes)
     name = "ablation-ml" if ml_only else "ablation"
     chosen = choose(rows, ml_only)
-    report = study_ablation(recipe_of(words), job, chosen, name, second or ())
+    if more_ml:
+        chosen.append(MORE_ML)
+    report = study_ablation(recipe_of(words), job, chosen, name, second or (), rows_first)
     _show([report], out, json)
 
 

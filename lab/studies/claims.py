@@ -150,6 +150,13 @@ CLAIMS = [
         RL,
         [
             Comparison("against ML with the same steps", "rl", "dcrl", "ml", _gain(0, 2)),
+            Comparison(
+                "the same, each from its own start",
+                "ablation",
+                "dcrl-full",
+                "ml-full",
+                _gain(0, 2),
+            ),
             Comparison("against ML with fewer steps", "ablation", "dcrl-full", "full", _gain(0, 2)),
         ],
     ),
@@ -159,6 +166,13 @@ CLAIMS = [
         [
             Comparison("against ML with fewer steps", "ablation", "scst-full", "full", _gain(4, 2)),
             Comparison("against ML with the same steps", "rl", "scst", "ml", _gain(4, 2)),
+            Comparison(
+                "the same, each from its own start",
+                "ablation",
+                "scst-full",
+                "ml-full",
+                _gain(4, 2),
+            ),
         ],
     ),
     Claim(

@@ -46,6 +46,7 @@ SINGLE, ENSEMBLE, HUMAN, TABLE_3 = (
     _PRINTED[key] for key in ("single", "ensemble", "human", "table_3")
 )
 TABLE_4, ROUNDS = ([Ablation(*row) for row in _PRINTED[key]] for key in ("table_4", "rounds"))
+MORE_ML = Ablation(*_PRINTED["more_ml"])
 TABLE_5: dict[str, tuple[Score, Score]] = _PRINTED["table_5"]
 
 

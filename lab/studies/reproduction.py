@@ -63,7 +63,7 @@ def _tables(group: Group, questions: dict[str, str] | None) -> Iterator[Report]:
     """The tables that a group of results makes."""
     lines = group.lines
     if group.study == "ablation":
-        yield _ablations(group, paper.TABLE_4, "ablation")
+        yield _ablations(group, [*paper.TABLE_4, paper.MORE_ML], "ablation")
         yield _ablations(group, paper.choose("", True), "ablation-ml")
     elif group.study == "rounds":
         yield _ablations(group, paper.ROUNDS, "rounds")

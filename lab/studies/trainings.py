@@ -32,13 +32,14 @@ def study_ablation(
     rows: Sequence[paper.Ablation],
     name: str = "ablation",
     second: Sequence[str] = (),
+    rows_first: bool = False,
 ) -> Report:
     """Table 4: train what the rows need and compare; as ``ablation-ml`` and ``rounds``, after
     maximum likelihood alone.
 
     ``second`` changes settings of the second stage. A seed's trainings come together, so that a
-    study that is stopped has whole seeds; a second stage has its first one's seed, so that the same
-    articles are held out.
+    study that is stopped has whole seeds; with ``rows_first`` it has whole rows. A second stage has
+    its first one's seed, so that the same articles are held out.
     """
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
     further = [] if name == "rounds" else [*WORDS["second_stage"], *second]
@@ -50,16 +51,27 @@ def study_ablation(
     ]
     job = claim(job, name.partition("-")[0], {"ml": recipe, "second": going_on})
     members: dict[str, Member] = {}
-    for seed in range(1, job.seeds + 1):
-        for row in rows:
-            start = f"ml/{row.first}-seed-{seed}"
-            members[start] = Member(start, (*row.network.split(), f"training.seed={seed}"))
-        for row in (row for row in rows if row.second and name == "ablation"):
-            first = members[f"ml/{row.first}-seed-{seed}"]
+
+    def add(row: paper.Ablation, seed: int) -> None:
+        """Add the two stages of a row, each unless it is there."""
+        start = f"ml/{row.first}-seed-{seed}"
+        first = Member(start, (*row.network.split(), f"training.seed={seed}"))
+        members.setdefault(start, first)
+        if row.second and name == "ablation":
             init = f"training.init={json.dumps(str(job.out / first.name / 'best'))}"
             words = *changes, *first.overrides, f"training.objective={row.second}", init
             later = f"second/{row.slug}-seed-{seed}"
-            members[later] = Member(later, words, first.name)
+            members.setdefault(later, Member(later, words, first.name))
+
+    seeds = range(1, job.seeds + 1)
+    if rows_first:
+        for row in rows:
+            for seed in seeds:
+                add(row, seed)
+    else:
+        for seed in seeds:
+            for row in rows:
+                add(row, seed)
     lines, problems = train_all(job, recipe, list(members.values()))
     return replace(ablation_table(list(lines.values()), rows, name), problems=problems)
 

@@ -4,6 +4,7 @@ nothing is done twice."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -379,6 +380,23 @@ def test_a_study_stops_in_time_and_says_what_is_left(
     assert done.exit_code == 1
     for name in ("ml/full-seed-1", "second/dcrl-full-seed-1"):
         assert f"{name}: it stopped before its end; give the command again" in done.stderr
+
+
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_a_study_goes_seed_by_seed_or_row_by_row(
+    tiny: Any, recipe_file: Path, tmp_path: Path, rows_first: bool
+) -> None:
+    files = ["--train", str(tiny.train), "--dev", str(tiny.dev), "--out", str(tmp_path)]
+    words = ["study", "ablation", str(recipe_file), *files, "--device", "cpu", "--seeds", "2"]
+    words += ["--rows", "4", "--more-ml", "training.epochs=9999", "--minutes", "0.001"]
+    done = CliRunner().invoke(app, words + ["--rows-first"] * rows_first)
+    left = re.findall(r"(\S+): it stopped before its end", done.stderr)
+    first = ["ml/full", "second/dcrl-full"]
+    later = ["second/scst-full", "second/ml-full"]
+    by_seed = [f"{name}-seed-{seed}" for seed in (1, 2) for name in (*first, *later)]
+    by_row = [f"{name}-seed-{seed}" for seed in (1, 2) for name in first]
+    by_row += [f"{name}-seed-{seed}" for name in later for seed in (1, 2)]
+    assert left == (by_row if rows_first else by_seed)
 
 
 def test_rows_are_chosen_by_number() -> None:
