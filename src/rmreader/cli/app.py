@@ -32,7 +32,22 @@ _INTERRUPTED = 130
 _is_program = threading.Event()  # not so where another program, such as a test, calls a verb
 
 
-class Verbs(TyperGroup):
+class Group(TyperGroup):
+    """Verbs with plain help."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb; its help shows a flag as ``--json``, not as ``--json <bool>``."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _without_types(command.get_params(ctx))
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options before a verb, their flags shown in the same way."""
+        return _without_types(super().get_params(ctx))
+
+
+class Verbs(Group):
     """The verbs, with every error as one sentence and an exit status.
 
     Statuses: 0 done, 1 an error the user can fix (one sentence on stderr; 3 where it is a faulty
@@ -45,17 +60,6 @@ class Verbs(TyperGroup):
         first = [verb for verb in _FIRST if verb in verbs]
         others = [verb for verb in verbs if verb not in _FIRST]
         return first + others
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a verb; its help shows a flag as ``--json``, not as ``--json <bool>``."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            _without_types(command.get_params(ctx))
-        return command
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options before a verb, their flags shown in the same way."""
-        return _without_types(super().get_params(ctx))
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Parse the command line as typer does, with every error in a sentence."""
@@ -167,7 +171,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Give it a passage and a question, it points at the answer.",
+    help="Give it a passage and a question, and it points at the answer.",
+    epilog='Begin with: rmreader ask --text "The lamp was first lit in 1871." "When was it lit?"',
 )
 
 

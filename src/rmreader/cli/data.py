@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmreader.cli.app import app
+from rmreader.cli.app import Group, app
 from rmreader.cli.output import Json, emit_json, note, show, table
 
 if TYPE_CHECKING:
     from rmreader.data.examples import Checked
 
-data = typer.Typer(help="Get data, check it, and make more of it.", no_args_is_help=True)
+data = typer.Typer(cls=Group, no_args_is_help=True, help="Get data, check it, and make more of it.")
 app.add_typer(data, name="data")
 
 
@@ -23,10 +23,15 @@ Set = enum.StrEnum("Set", ["squad", "adversarial", "glove", "elmo"])
 @data.command()
 def download(
     name: Annotated[
-        Set, typer.Argument(help="SQuAD 1.1, its adversarial sets, GloVe 6B 100d, or ELMo.")
+        Set,
+        typer.Argument(
+            metavar="NAME", help="SQuAD 1.1, its adversarial sets, GloVe 6B 100d, or ELMo."
+        ),
     ],
-    to: Annotated[Path, typer.Option(help="Folder to put the files into.")] = Path("data"),
-    sha256: Annotated[str, typer.Option(help="SHA-256 of ELMo's weights.")] = "",
+    to: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder to put the files into.")
+    ] = Path("data"),
+    sha256: Annotated[str, typer.Option(metavar="SUM", help="SHA-256 of ELMo's weights.")] = "",
 ) -> None:
     """Fetch a public data set from its official address: checked, and resumed where it was cut."""
     from rmreader.data import download as downloads
@@ -81,9 +86,14 @@ def _show_report(report: "Checked") -> None:
 
 Out = Annotated[
     Path,
-    typer.Option("--out", "-o", help="File to write, in SQuAD's layout 2.0 (.json, .json.gz)."),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="File to write, in SQuAD's layout 2.0 (.json, .json.gz).",
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of every choice.", min=0)]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every choice.", min=0)]
 
 
 @data.command()
@@ -93,21 +103,29 @@ def negatives(
     ],
     out: Out,
     near: Annotated[
-        float, typer.Option(help="Share of questions asked of another paragraph of their article.")
+        float,
+        typer.Option(
+            metavar="SHARE", help="Share of questions asked of another paragraph of their article."
+        ),
     ] = 0.3,
     far: Annotated[
-        float, typer.Option(help="Share of questions asked of a paragraph of another article.")
+        float,
+        typer.Option(
+            metavar="SHARE", help="Share of questions asked of a paragraph of another article."
+        ),
     ] = 0.1,
     cut: Annotated[
         float,
         typer.Option(
-            help="Share of questions asked of their own paragraph without the answering sentence."
+            metavar="SHARE",
+            help="Share of questions asked of their own paragraph without the answering sentence.",
         ),
     ] = 0.0,
     hurried: Annotated[
         float,
         typer.Option(
-            help="Share of questions typed in a hurry: no question mark, no capitals, a slip."
+            metavar="SHARE",
+            help="Share of questions typed in a hurry: no question mark, no capitals, a slip.",
         ),
     ] = 0.0,
     seed: Seed = 1,

@@ -27,7 +27,9 @@ _REASONS = 10  # why files were skipped, that are printed
 _NAMES = 3  # files that are named for each
 
 
-@app.command()
+@app.command(
+    epilog='Example: rmreader index Documents, then rmreader ask --index shelf.rmindex "Who …?"'
+)
 def index(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER", help="Folders, or single documents.")
@@ -35,19 +37,28 @@ def index(
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help="The index: a file, or http://HOST:9200/NAME of OpenSearch."
+            "--out",
+            "-o",
+            metavar="INDEX",
+            help="The index: a file, or http://HOST:9200/NAME of OpenSearch.",
         ),
     ] = "shelf.rmindex",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that read documents.")
+        int | None, typer.Option(metavar="N", min=1, help="Processes that read documents.")
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(help="Index only files that fit this pattern, such as *.md; repeatable."),
+        typer.Option(
+            metavar="PATTERN",
+            help="Index only files that fit this pattern, such as *.md; repeatable.",
+        ),
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="Leave out files and folders that fit this, such as drafts; repeatable."),
+        typer.Option(
+            metavar="PATTERN",
+            help="Leave out files and folders that fit this, such as drafts; repeatable.",
+        ),
     ] = None,
     ocr: Annotated[
         bool, typer.Option("--ocr", help="Read scans, too, with the program ocrmypdf.")
@@ -57,11 +68,10 @@ def index(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make folders of documents askable, or bring an
-    index up to date: only what has changed is read again.
+    """Make an index of folders of documents, or bring it up to date.
 
-    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF
-    are read. It can be stopped at any moment, and asked meanwhile.
+    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF are read; of an index that is
+    there, only what has changed. It can be stopped at any moment, and asked meanwhile.
     """
     from rmreader.documents.folders import FileSelection
     from rmreader.documents.shelf import Shelf
@@ -126,13 +136,15 @@ def chat(
     index: Index = None,
     model: Model = "small",
     top: Annotated[
-        int, typer.Option(min=1, max=100, help="How many answers to each question, best first.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=100, help="How many answers to each question, best first."
+        ),
     ] = 3,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
 ) -> None:
-    """Ask question after question about a passage or
-    an index; :help says what else can be typed."""
+    """Ask question after question about a passage or an index; :help says what can be typed."""
     from rich.console import Console
 
     from rmreader.cli.chat import Chat, ShelfChat, remember

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmreader.cli.app import app
+from rmreader.cli.app import Group, app
 from rmreader.cli.output import note
 from rmreader.core.errors import UserError
 
-export = typer.Typer(no_args_is_help=True, help="Export a trained reader.")
+export = typer.Typer(cls=Group, no_args_is_help=True, help="Export a trained reader.")
 app.add_typer(export, name="export")
 
 Source = Annotated[
@@ -19,7 +19,7 @@ Source = Annotated[
 Sources = Annotated[
     list[str], typer.Argument(metavar="READER", help="Two or more readers, by name or folder.")
 ]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="The folder to write.")]
 Storage = StrEnum("Storage", ["float32", "float16", "int8"])  # how weights are stored
 Precision = StrEnum("Precision", ["float", "int8"])  # what the large products are made of
 
@@ -45,7 +45,10 @@ def small(
     ] = Precision.float,
     data: Annotated[
         Path | None,
-        typer.Option(help="A SQuAD-format file; the loss of F1 is measured on it, 0.1 at most."),
+        typer.Option(
+            metavar="FILE",
+            help="A SQuAD-format file; the loss of F1 is measured on it, 0.1 at most.",
+        ),
     ] = None,
 ) -> None:
     """Write a reader's folder with smaller weights, and 8-bit products if they lose at most 0.1 F1.

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from rmreader.reading.rows import QuestionRow
 
 
-@app.command()
+@app.command(epilog="Example: rmreader predict questions.csv --out answers.csv")
 def predict(
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             "-o",
+            metavar="OUT",
             help="File: .jsonl, .csv, .tsv, .parquet, else the official format; - is stdout.",
         ),
     ],
@@ -41,21 +42,27 @@ def predict(
     ] = None,
     model: Model = "small",
     top: Annotated[
-        int, typer.Option(min=1, help="Answers per question, best first (not official).")
+        int,
+        typer.Option(metavar="N", min=1, help="Answers per question, best first (not official)."),
     ] = 1,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
     na_prob_file: Annotated[
         Path | None,
         typer.Option(
-            help="Also write each question's chance of having no answer, as SQuAD 2.0 scores it."
+            metavar="FILE",
+            help="Also write each question's chance of having no answer, as SQuAD 2.0 scores it.",
         ),
     ] = None,
     max_length: MaxLength = None,
     threads: Threads = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Read in N processes, for more processors than threads can use."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Read in N processes, for more processors than threads can use.",
+        ),
     ] = None,
     on: Annotated[
         str,
@@ -65,7 +72,9 @@ def predict(
     ] = "",
     shards: Annotated[
         int | None,
-        typer.Option(min=1, help="Split the output into N parts; join them with --merge."),
+        typer.Option(
+            metavar="N", min=1, help="Split the output into N parts; join them with --merge."
+        ),
     ] = None,
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="Make only part I of N, counted from 0.")
@@ -86,13 +95,23 @@ def predict(
         ),
     ] = False,
     kind: Annotated[
-        str, typer.Option("--format", help="Format of DATA, if its ending does not say.")
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Format of DATA, if its ending does not say."
+        ),
     ] = "",
     id_column: Annotated[
-        str, typer.Option(help="Column (or key) with the id; default: id, else the row's number.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Column (or key) with the id; default: id, else the row's number."
+        ),
     ] = "",
-    question_column: Annotated[str, typer.Option(help="Column (or key) with the question.")] = "",
-    passage_column: Annotated[str, typer.Option(help="Column (or key) with the passage.")] = "",
+    question_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Column (or key) with the question.")
+    ] = "",
+    passage_column: Annotated[
+        str, typer.Option(metavar="NAME", help="Column (or key) with the passage.")
+    ] = "",
 ) -> None:
     """Answer every question of a file.
 

@@ -40,15 +40,23 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
+        metavar="READER",
         help="A shipped reader by name, or a reader's folder.",
         autocompletion=complete_reader,
     ),
 ]
 MinConfidence = Annotated[
-    float, typer.Option(min=0.0, max=1.0, help="Below this confidence say that there is no answer.")
+    float,
+    typer.Option(
+        metavar="CHANCE",
+        min=0.0,
+        max=1.0,
+        help="Below this confidence say that there is no answer.",
+    ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads to read with; by default one per processor.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="Threads to read with; by default one per processor."),
 ]
 Always = Annotated[
     bool,
@@ -59,14 +67,20 @@ Always = Annotated[
 MaxLength = Annotated[
     int | None,
     typer.Option(
-        "--max-answer-length", min=1, help="Longest answer in tokens; by default the recipe's."
+        "--max-answer-length",
+        metavar="N",
+        min=1,
+        help="Longest answer in tokens; by default the recipe's.",
     ),
 ]
 _NO_SHARE = ("best_threshold", "total")  # of SQuAD 2.0's scores, those that are no percentage
 Index = Annotated[
     str | None,
     typer.Option(
-        "--index", "-i", help="Ask all documents of an index, which `rmreader index` makes."
+        "--index",
+        "-i",
+        metavar="INDEX",
+        help="Ask all documents of an index, which `rmreader index` makes.",
     ),
 ]
 DataFile = Annotated[
@@ -77,7 +91,7 @@ DataFile = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog='Example: rmreader ask --passage notes.txt "Who wrote it?"')
 def ask(
     questions: Annotated[
         list[str], typer.Argument(metavar="QUESTION", help="One question or more.")
@@ -87,15 +101,20 @@ def ask(
         typer.Option(
             "--passage",
             "-p",
+            metavar="FILE",
             help="Document with the passage; - reads stdin. Several are read as one.",
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="The passage itself.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="The passage itself.")] = None,
     index: Index = None,
     model: Model = "small",
     top: Annotated[
         int | None,
-        typer.Option(min=1, help="How many answers per question, best first: 1, of an index 3."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="How many answers per question, best first; by default 1, of an index 3.",
+        ),
     ] = None,
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
@@ -105,8 +124,8 @@ def ask(
 ) -> None:
     """Answer questions about a passage (files, --text, piped text) or the documents of an --index.
 
-    With --json, prints one object per question and line; "offsets" says which text starts and ends
-    count in.
+    With --json, each question's answers are one object on one line; its "offsets" names the text
+    that starts and ends are counted in.
     """
     files, questions = files_and_questions(questions, passage or [])
     if index is not None:
@@ -194,7 +213,12 @@ def evaluate(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="Score this reader instead of a file of predictions."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="READER",
+            help="Score this reader instead of a file of predictions.",
+        ),
     ] = None,
     adversarial: Annotated[
         bool,

@@ -34,30 +34,42 @@ def serve(
         typer.Option(
             "--index",
             "-i",
+            metavar="INDEX",
             help="Answer from these documents too: an index that `rmreader index` made, or a "
             "folder, which is indexed, and again after every change.",
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on; this machine alone by default.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; this machine alone by default."
+        ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 8000 by default, 0 for a free one.")
+        int | None,
+        typer.Option(metavar="N", help="Port to listen on; 8000 by default, 0 for a free one."),
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(envvar="RMREADER_API_KEY", help="Key that calls must carry; none by default."),
+        typer.Option(
+            envvar="RMREADER_API_KEY",
+            metavar="KEY",
+            help="Key that calls must carry; none by default.",
+        ),
     ] = None,
     host_names: Annotated[
         str | None,
-        typer.Option(help="Names to answer for, with commas, beside localhost; * for any."),
+        typer.Option(
+            metavar="NAMES", help="Names to answer for, with commas, beside localhost; * for any."
+        ),
     ] = None,
     cors: Annotated[
         str | None,
         typer.Option(metavar="ORIGIN", help="Origins whose web pages may ask, with commas."),
     ] = None,
     log: Annotated[
-        str | None, typer.Option(help="json or text; by default text on a terminal.")
+        str | None,
+        typer.Option(metavar="FORMAT", help="json or text; by default text on a terminal."),
     ] = None,
 ) -> None:
     """Serve a reader: the web page at /, the API under /v1.
@@ -103,7 +115,12 @@ def mcp(
     model: Model = "small",
     index: Annotated[
         str | None,
-        typer.Option("--index", "-i", help="Answer from these documents too (`rmreader index`)."),
+        typer.Option(
+            "--index",
+            "-i",
+            metavar="INDEX",
+            help="Answer from these documents too (`rmreader index`).",
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:

@@ -21,11 +21,14 @@ Reader = Annotated[
 ]
 TrainingFile = Annotated[
     Path | None,
-    typer.Option(help="The file it was trained on; the articles its recipe held out are used."),
+    typer.Option(
+        metavar="FILE",
+        help="The file it was trained on; the articles its recipe held out are used.",
+    ),
 ]
 Questions = Annotated[
     Path | None,
-    typer.Option(help="Other questions that it did not learn from."),
+    typer.Option(metavar="FILE", help="Other questions that it did not learn from."),
 ]
 ReaderOfCard = Annotated[
     str,

@@ -53,14 +53,23 @@ def train(
     recipe: RecipeName,
     train: Annotated[
         Path,
-        typer.Option(help="Questions with answers: SQuAD JSON, JSON Lines, CSV, TSV or Parquet."),
+        typer.Option(
+            metavar="FILE",
+            help="Questions with answers: SQuAD JSON, JSON Lines, CSV, TSV or Parquet.",
+        ),
     ],
     out: Annotated[
         Path,
-        typer.Option(help="Folder of the run: log, checkpoints, and the trained reader in best/."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of the run: log, checkpoints, and the trained reader in best/.",
+        ),
     ],
     dev: Annotated[
-        Path | None, typer.Option(help="Questions to report scores on; nothing is chosen by them.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Questions to report scores on; nothing is chosen by them."
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -70,7 +79,10 @@ def train(
         bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
     ] = False,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")
+        str | None,
+        typer.Option(
+            metavar="DEVICE", help="cpu, cuda, cuda:1 …; by default the GPU if there is one."
+        ),
     ] = None,
     curve: Annotated[
         bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")
@@ -134,7 +146,7 @@ def train(
     typer.echo(result.best)
 
 
-@app.command()
+@app.command(epilog="Example: rmreader tune small --train mine.csv --out mine")
 def tune(
     reader: Annotated[
         str,
@@ -145,16 +157,22 @@ def tune(
     train: Annotated[
         Path,
         typer.Option(
+            metavar="FILE",
             help=(
                 "Examples: columns question, passage, answer in CSV, TSV, JSON Lines or Parquet; "
                 "or SQuAD JSON."
-            )
+            ),
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the run; the tuned reader is in best/.")],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="Folder of the run; the tuned reader is in best/."),
+    ],
     test: Annotated[
         Path | None,
-        typer.Option(help="More examples, to report scores on; nothing is chosen by them."),
+        typer.Option(
+            metavar="FILE", help="More examples, to report scores on; nothing is chosen by them."
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -164,7 +182,10 @@ def tune(
         bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
     ] = False,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 …; by default the GPU if there is one.")
+        str | None,
+        typer.Option(
+            metavar="DEVICE", help="cpu, cuda, cuda:1 …; by default the GPU if there is one."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -173,6 +194,9 @@ def tune(
     An answer needs no offset: it is looked for in its passage. A part of the examples
     is held out; it decides when to stop, and scores before and after are on it.
     """
+    from rmreader.readers.folder import find
+
+    find(reader)  # a wrong name is refused before torch is loaded, which takes seconds
     from rmreader.training.tune import tune as run
 
     result = run(reader, train, out, test, overrides or (), resume, device)

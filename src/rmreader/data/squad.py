@@ -100,7 +100,7 @@ def read_squad(path: str | Path, answers_needed: bool = True) -> Dataset:
         user_error_on(f"{path}: cannot be read ({{why}}); check the path.", OSError),
         user_error_on(missing, FileNotFoundError),
     ):
-        tree = read_json(Path(path), "fix it, or download it again: is it a SQuAD file?")
+        tree = read_json(Path(path), "fix it, download it again, or give a SQuAD file")
     if not isinstance(tree, dict) or not isinstance(tree.get("data"), list):
         raise UserError(
             f'{path}: not in the SQuAD layout; expected {{"data": [articles]}} at the top.'
