@@ -4,8 +4,8 @@ The library lies beside ``native.py`` and uses no part of Python: it needs no Py
 one wheel per platform serves every Python 3. Where no compiler is found (``CC``, else cc, gcc or
 clang) the wheel is for any platform and reads in float, more slowly.
 
-The version is that of the tag. Two builds of one commit are the same to the last byte, and the
-wheel has a list of its parts. What does this is in ``release/``.
+The version is that of the tag, and the links of the README lead to it. Two builds of one commit are
+the same to the last byte, and the wheel has a list of its parts. What does this is in ``release/``.
 """
 
 import os
@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))  # which a build in isolation leaves out
 
 from release.archive import write_archive  # noqa: E402
+from release.description import description  # noqa: E402
 from release.parts import NAME, parts  # noqa: E402
 from release.version import NUMBER, moment, stamped, version  # noqa: E402
 
@@ -139,6 +140,8 @@ class Package(Distribution):
 
 setup(
     version=VERSION,
+    long_description=description((ROOT / "README.md").read_text(encoding="utf-8"), VERSION),
+    long_description_content_type="text/markdown",
     distclass=Package,
     cmdclass={"build": Build, "build_native": BuildNative, "bdist_wheel": Wheel, "sdist": Source},
 )

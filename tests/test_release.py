@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from release.description import description
 from release.version import NUMBER, number, version
 from rmreader.core.version import __version__
 
@@ -134,6 +135,8 @@ def test_one_commit_gives_the_same_bytes_wherever_it_is_built(tmp_path: Path) ->
         assert not [name for name in names if name.startswith(("lab/", "tests/", "release/")) or name.endswith(".pyc")]
         said = archive.read("rmreader/core/version.py").decode()
         assert number(said) == "9.9.9"
+        (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        assert "](https://github.com/rmreader/rmreader/blob/v9.9.9/docs/install.md)" in archive.read(metadata).decode()
         (listed,) = [name for name in names if "/sboms/" in name]
         tree = json.loads(archive.read(listed))
         assert tree["metadata"]["component"]["version"] == number(said)
@@ -144,6 +147,30 @@ def test_one_commit_gives_the_same_bytes_wherever_it_is_built(tmp_path: Path) ->
             assert hashlib.sha256(archive.read(name)).hexdigest() == digest
     needed = {name for name, part in parts.items() if part.get("scope") == "required"}
     assert needed == {re.split("[<>=]", line)[0].lower() for line in PROJECT["dependencies"]}
+
+
+def test_links_of_the_readme_lead_somewhere_on_a_registry_too() -> None:
+    shown = description((ROOT / "README.md").read_text(encoding="utf-8"), "7.1.9")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", shown)
+    assert len(links) > 50
+    for picture, link in links:
+        start = "https://raw.githubusercontent.com/" if picture else "https://github.com/"
+        blob = "" if picture else "blob/"
+        whole = re.fullmatch(rf"{start}rmreader/rmreader/{blob}v7\.1\.9/([^#]+)(#.*)?", link)
+        assert whole, link
+        assert (ROOT / whole[1]).exists(), link
+
+
+@pytest.mark.parametrize(
+    ("version", "place"), [("1.2.3", "v1.2.3"), ("1.2.3rc1", "v1.2.3rc1"), ("1.2.4.dev5+g1a2b3c4", "main")]
+)
+def test_a_link_of_the_readme_is_to_the_version_it_came_with(version: str, place: str) -> None:
+    readme = "[a](docs/a.md#b), ![c](docs/c.png), [d](https://example.org/), [e](#f)"
+    assert description(readme, version) == (
+        f"[a](https://github.com/rmreader/rmreader/blob/{place}/docs/a.md#b), "
+        f"![c](https://raw.githubusercontent.com/rmreader/rmreader/{place}/docs/c.png), "
+        "[d](https://example.org/), [e](#f)"
+    )
 
 
 def test_no_requirement_has_an_upper_limit() -> None:
