@@ -96,7 +96,7 @@ def test_an_explanation_shows_every_round_the_last_first(reader: Reader) -> None
     )
     assert html.count("<details open>") == 1
     assert html.count("<span ") == 3 * len(explanation.passage.words)
-    assert check(reader.explain("", "")._repr_html_()).text == "nothing to read"
+    assert check(reader.explain("Who?", "")._repr_html_()).text == "Who ?nothing to read"
 
 
 @pytest.mark.parametrize("text", HOSTILE)

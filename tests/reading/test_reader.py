@@ -8,8 +8,10 @@ import math
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmreader.cli.asking import files_and_questions
 from rmreader.core.errors import UserError
+from rmreader.documents.shelf import Shelf
 from rmreader.readers.folder import SHIPPED
 from rmreader.reading.answers import Answer
 from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.engine.inputs import WordInputs
 from rmreader.reading.ensemble import Ensemble
+from rmreader.reading.highlight import highlight
 from rmreader.reading.question import MAX_QUESTION
 from rmreader.reading.reader import Reader
 from rmreader.reading.rows import QuestionRow
@@ -58,11 +63,12 @@ def nearly(ours: list[Answer], theirs: list[Answer], tolerance: float = 1e-5) ->
         assert a.confidence == pytest.approx(b.confidence, abs=tolerance)
 
 
-@given(question=TEXTS, passage=TEXTS, top=st.integers(1, 4))
+@given(question=TEXTS.filter(str.strip), passage=TEXTS, top=st.integers(1, 4))
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_offsets_are_exact_for_any_text(reader: Reader, question: str, passage: str, top: int) -> None:
     answers = reader.ask(question, passage, top=top)
-    assert bool(answers) == bool(question.split() and tokenize(question).words and tokenize(passage).words)
+    assert tokenize(question).words
+    assert bool(answers) == bool(tokenize(passage).words)
     for answer in answers:
         assert passage[answer.start : answer.end] == answer.text != ""
         assert answer.text in answer.sentence
@@ -80,7 +86,8 @@ def test_offsets_are_exact_for_any_text(reader: Reader, question: str, passage: 
 def test_ask_many_equals_ask_and_a_permuted_batch_gives_permuted_answers(
     reader: Reader, pairs: list[tuple[str, str]], shuffler: random.Random, top: int
 ) -> None:
-    alone = [reader.ask(*pair, top=top) for pair in pairs]
+    # A question without a word has no answer among others; alone it is refused.
+    alone = [reader.ask(*pair, top=top) if pair[0].strip() else [] for pair in pairs]
     order = list(range(len(pairs)))
     shuffler.shuffle(order)
     together = list(reader.ask_many((pairs[k] for k in order), top=top, batch_size=4))
@@ -175,14 +182,70 @@ def test_an_unsure_reader_says_that_there_is_no_answer(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize(("question", "passage"), [("", PASSAGE), (QUESTION, ""), (" \n", PASSAGE), ("", "")])
-def test_nothing_asked_or_nothing_to_read_is_no_answer(reader: Reader, question: str, passage: str) -> None:
-    assert reader.ask(question, passage) == []
+def test_one_empty_pair_does_not_end_the_reading_of_the_others(reader: Reader, question: str, passage: str) -> None:
     assert list(reader.ask_many([(question, passage), (QUESTION, PASSAGE), (question, passage)])) == [
         [],
         reader.ask(QUESTION, PASSAGE),
         [],
     ]
-    assert reader.explain(question, passage).rounds == []
+
+
+@pytest.mark.parametrize("passage", ["", " \n"])
+def test_nothing_to_read_is_no_answer(reader: Reader, passage: str) -> None:
+    assert reader.ask(QUESTION, passage) == []
+    assert list(reader.ask_in_parts(QUESTION, passage)) == [[]]
+    assert reader.explain(QUESTION, passage).rounds == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.text(st.sampled_from(" \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u3000"), max_size=5))
+def test_a_question_without_a_word_is_refused_in_the_same_words_at_every_door(blanks: str) -> None:
+    reader = Reader.load("small")
+    sentence = "^the question is empty; ask something\\.$"
+    calls: list[Callable[[], object]] = [
+        lambda: reader.ask(blanks, PASSAGE),
+        lambda: list(reader.ask_in_parts(blanks, PASSAGE)),
+        lambda: reader.explain(blanks, PASSAGE),
+        lambda: highlight(blanks, [PASSAGE], reader=reader),
+        lambda: Shelf.open("none.rmindex", reader).ask(blanks),
+        lambda: Shelf.open("none.rmindex", reader).search(blanks),
+        lambda: files_and_questions([blanks], []),
+    ]
+    for call in calls:
+        with pytest.raises(UserError, match=sentence):
+            call()
+
+
+@pytest.mark.parametrize("wrong", ["3", 3.0, None, True, [3], 0, -1, float("nan")])
+def test_a_number_that_is_none_is_told_in_a_sentence(reader: Reader, wrong: Any) -> None:
+    sentence = re.escape(f"top is a whole number of at least 1, not {wrong!r}.")
+    calls: list[Callable[[], object]] = [
+        lambda: reader.ask(QUESTION, PASSAGE, top=wrong),
+        lambda: reader.ask_many([(QUESTION, PASSAGE)], top=wrong),
+        lambda: list(reader.ask_in_parts(QUESTION, PASSAGE, top=wrong)),
+        lambda: highlight(QUESTION, [PASSAGE], reader=reader, top=wrong),
+        lambda: Shelf.open("none.rmindex", reader).ask(QUESTION, top=wrong),
+    ]
+    for call in calls:
+        with pytest.raises(UserError, match=f"^{sentence}$"):
+            call()
+
+
+@pytest.mark.parametrize("wrong", ["0.5", None, True, -0.1, 1.1, float("nan"), float("inf")])
+def test_a_share_that_is_none_is_told_in_a_sentence(reader: Reader, wrong: Any) -> None:
+    sentence = re.escape(f"min_confidence is a number between 0 and 1, not {wrong!r}.")
+    for call in (
+        lambda: reader.ask(QUESTION, PASSAGE, min_confidence=wrong),
+        lambda: highlight(QUESTION, [PASSAGE], reader=reader, min_confidence=wrong),
+        lambda: Shelf.open("none.rmindex", reader).ask(QUESTION, min_confidence=wrong),
+    ):
+        with pytest.raises(UserError, match=f"^{sentence}$"):
+            call()
+
+
+def test_numbers_of_numpy_are_numbers(reader: Reader) -> None:
+    answers = reader.ask(QUESTION, PASSAGE, top=np.int64(2), min_confidence=np.float32(0))
+    assert answers == reader.ask(QUESTION, PASSAGE, top=2)
 
 
 @pytest.mark.parametrize("options", [{}, {"threads": 1, "window": 250, "max_length": 4, "precision": "int8"}])

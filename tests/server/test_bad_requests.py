@@ -41,6 +41,8 @@ ODD_BODIES: dict[str, bytes] = {
     "a question of the wrong type": b'{"question": ["Who?"], "passage": "x"}',
     "a passage that is null": b'{"question": "Who?", "passage": null}',
     "an empty question": b'{"question": "", "passage": "x"}',
+    "a blank question": b'{"question": " \\n", "passage": "x"}',
+    "a blank passage": b'{"question": "Who?", "passage": " "}',
     "a misspelt field": b'{"question": "Who?", "passage": "x", "tpo": 3}',
     "a long unknown field": b'{"question": "Who?", "passage": "x", "' + b"k" * 50_000 + b'": 3}',
 }
@@ -60,6 +62,8 @@ def test_the_sentence_says_what_is_wrong(server: Any) -> None:
         return str(server.post(path, body).json()["error"]["message"])
 
     assert message({"question": "Who?"}) == "passage: Field required."
+    assert message({**GOOD, "question": " "}) == "question: the question is empty; ask something."
+    assert message({**GOOD, "passage": ""}) == "passage: the passage is empty; give a text to read."
     assert "tpo" in message({**GOOD, "tpo": 3})
     assert "less than or equal to 20" in message({**GOOD, "top": 21})
     assert message({"items": [GOOD, {"question": "Who?"}]}, "/v1/answers") == "items.1.passage: Field required."

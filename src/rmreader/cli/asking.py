@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rmreader.core.checks import check_question
 from rmreader.core.console import one_line
 from rmreader.core.errors import UserError
 from rmreader.text.language import other_language
@@ -27,8 +28,7 @@ def files_and_questions(words: Sequence[str], files: Sequence[str]) -> tuple[lis
     """
     more = []
     for word in words:
-        if not word.strip():
-            raise UserError("the question is empty; ask something.")
+        check_question(word)
     for word in words:
         if not _is_file(word):
             break

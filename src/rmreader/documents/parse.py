@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import NamedTuple
 
+from rmreader.core.checks import NO_PASSAGE
 from rmreader.core.errors import UserError
 from rmreader.documents.formats import format_of, has_known_suffix, kind_of
 from rmreader.documents.formats.format import BinaryFormat, TextFormat, Unreadable
@@ -167,7 +168,7 @@ def _parse_text(name: str, content: bytes, format: TextFormat) -> Document:
     text, encoding = _decode(name, content, format)
     text = io.StringIO(text, newline=None).read()
     if not text.strip():
-        raise UserError(f"{name}: the passage is empty; give a text to read.")
+        raise UserError(f"{name}: {NO_PASSAGE}")
     builder = ParagraphBuilder()
     format.read(text, builder)
     paragraphs = builder.finish()

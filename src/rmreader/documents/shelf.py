@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from rmreader.core.errors import UserError
+from rmreader.core.checks import check_count, check_question, check_share
 from rmreader.documents.candidates import Candidates
 from rmreader.documents.citations import Citations
 from rmreader.documents.folders import FileSelection
@@ -95,6 +95,8 @@ class Shelf:
         >>> shelf.search("Who is the landlord?", count=2)[0].file
         'lease.txt'
         """
+        check_question(question)
+        check_count("count", count)
         different = dict[str, Passage]()
         for passage in self.index.search(question, _COPIES * count):
             # A copy of another format has other line ends.
@@ -122,10 +124,9 @@ class Shelf:
         >>> answers.best.text, answers.best.place
         ('five years', 'warranty.pdf, page 2')
         """
-        if top < 1 or read < 1:
-            raise UserError("top and read are at least 1.")
-        if not 0 <= min_confidence <= 1:
-            raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
+        check_count("top", top)
+        check_count("read", read)
+        check_share("min_confidence", min_confidence)
         can_tell = self.reader.decision is not None
         candidates = Candidates.of(self.search(question, read), can_tell)
         pairs = [(question, text) for text in candidates.texts]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rmreader.core.checks import check_count
 from rmreader.core.errors import UserError, quoted
 from rmreader.reading.answers import Answers
 from rmreader.reading.reader import MOST_LENGTH, Reader
@@ -192,9 +193,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_number(name: str, value: Any) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or value < 1:
-        raise UserError(f"{name} is a whole number of at least 1, not {quoted(value)}.")
+    check_count(name, value)
     if name == "max_answer_len" and value > MOST_LENGTH:
         raise UserError(f"max_answer_len is at most {MOST_LENGTH} tokens, not {value:,}.")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
+from rmreader.core.checks import check_count, check_question, check_share
 from rmreader.core.errors import UserError
 from rmreader.reading.answers import Answers
 from rmreader.reading.reader import Reader
@@ -102,8 +103,9 @@ def highlight(
     """
     if isinstance(texts, str):
         raise UserError("texts is a list of texts, not one text; write [text] for one.")
-    if top < 1:
-        raise UserError(f"top is at least 1, not {top}.")
+    check_question(question)
+    check_count("top", top)
+    check_share("min_confidence", min_confidence)
     loaded = reader if isinstance(reader, Reader) else Reader.load(reader)
     pairs = [(question, text) for text in texts]
     answers = list(loaded.ask_many(pairs, top=top, always=True))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rmreader.core.checks import check_count, check_question, check_share, check_text
 from rmreader.core.console import progress
 from rmreader.core.errors import UserError
 from rmreader.data.squad import Dataset
@@ -82,7 +83,9 @@ class Reader:
         names = reader_names(name_or_path)
         _one_of("engine", engine, ("onnx", "torch"))
         _one_of("precision", precision, ("float", "int8"))
-        _at_least_one(threads=threads, window=window, max_length=max_length)
+        for name, number in (("threads", threads), ("window", window), ("max_length", max_length)):
+            if number is not None:
+                check_count(name, number)
         if max_length is not None and max_length > MOST_LENGTH:
             raise UserError(f"max_length is at most {MOST_LENGTH} tokens, not {max_length:,}.")
         options: dict[str, Any] = {
@@ -138,14 +141,15 @@ class Reader:
         own decision (``always`` switches it off and takes an answer for granted), or none is sure
         enough, or there is no word to read. Its ``no_answer`` is the chance of the first, its
         ``guess`` the best answer all the same. No answer reaches across a blank line or a tab;
-        ``breaks`` has no effect any more.
+        ``breaks`` has no effect any more. A question without a word is a ``UserError``.
 
         >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
         >>> answers.best.text, answers.best.start, answers.best.end
         ('Ada Lovelace', 0, 12)
         """
         _check(top, min_confidence)
-        _check_texts(question, passage)
+        check_question(question)
+        check_text("passage", passage)
         if len(breaks):
             warnings.warn(
                 "breaks has no effect: put a blank line between texts.",
@@ -167,7 +171,8 @@ class Reader:
         """``ask`` for each (question, passage), in order, several at a time; reads only a little
         ahead of its pairs.
 
-        A pair may be a mapping too, with the keys ``question`` and ``passage`` or ``context``.
+        A pair may be a mapping too, with the keys ``question`` and ``passage`` or ``context``. One
+        whose question is empty has no answer, so that it does not end the reading of the others.
 
         >>> pairs = [("Who wrote it?", "Ada wrote the letter."), ("Who paid?", "Ben paid it.")]
         >>> [answers.best.text for answers in Reader.load().ask_many(pairs, always=True)]
@@ -188,7 +193,10 @@ class Reader:
         ...     print("not yet" if answers is None else answers.best.text)
         Ada
         """
-        _check_texts(question, passage)
+        check_count("top", top)
+        check_count("portions", portions)
+        check_question(question)
+        check_text("passage", passage)
         reading = self._question(QuestionRow("", question, passage))
         while not reading.complete:
             pairs = islice(reading.pairs(), portions)
@@ -250,7 +258,8 @@ class Reader:
         >>> why.question.words, len(why.rounds)
         (['Who', 'wrote', 'it', '?'], 3)
         """
-        _check_texts(question, passage)
+        check_question(question)
+        check_text("passage", passage)
         reading = self._question(QuestionRow("", question, passage))
         if len(reading.portions) > 1:
             self._read(reading)
@@ -279,22 +288,10 @@ class Reader:
         return next(read_all(self.engine, [question], 32))
 
 
-def _check_texts(question: object, passage: object) -> None:
-    for name, text in (("question", question), ("passage", passage)):
-        if not isinstance(text, str):
-            raise UserError(f"the {name} is a text, not {type(text).__name__}.")
-
-
 def _check(top: int, min_confidence: float, batch_size: int = 1) -> None:
-    _at_least_one(top=top, batch_size=batch_size)
-    if not 0 <= min_confidence <= 1:
-        raise UserError(f"min_confidence is between 0 and 1, not {min_confidence}.")
-
-
-def _at_least_one(**numbers: int | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise UserError(f"{name} is at least 1, not {number}.")
+    check_count("top", top)
+    check_count("batch_size", batch_size)
+    check_share("min_confidence", min_confidence)
 
 
 def _one_of(name: str, value: str | None, known: tuple[str, ...]) -> None:

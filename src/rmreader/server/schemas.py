@@ -1,8 +1,10 @@
 """The shapes of requests and responses. ``openapi.py`` describes the API with them."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -11,8 +13,26 @@ from pydantic import (
     StrictStr,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from rmreader.core.checks import NO_PASSAGE, NO_QUESTION
+
+
+def _filled(sentence: str) -> Callable[[str], str]:
+    """Make what refuses a text without a word, with this sentence."""
+
+    def check(text: str) -> str:
+        if not text.strip():
+            raise PydanticCustomError("empty", "{sentence}", {"sentence": sentence.rstrip(".")})
+        return text
+
+    return check
+
+
+_NOT_EMPTY = Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
 Text = Annotated[StrictStr, Field(min_length=1)]
+Question = Annotated[StrictStr, _NOT_EMPTY, AfterValidator(_filled(NO_QUESTION))]
+PassageText = Annotated[StrictStr, _NOT_EMPTY, AfterValidator(_filled(NO_PASSAGE))]
 Top = Annotated[StrictInt, Field(ge=1, le=20, description="How many answers, best first.")]
 Confidence = Annotated[
     float,
@@ -79,8 +99,8 @@ class Ask(RequestBody):
 
     model_config = example(question=QUESTION, passage=PASSAGE, top=3)
 
-    question: Text
-    passage: Text
+    question: Question
+    passage: PassageText
     top: Top = 1
     min_confidence: Confidence = 0.0
     always: Always = False
@@ -99,8 +119,8 @@ class AskWhy(RequestBody):
 
     model_config = example(question=QUESTION, passage=PASSAGE)
 
-    question: Text
-    passage: Text
+    question: Question
+    passage: PassageText
     packed: Annotated[
         bool,
         Field(
@@ -116,7 +136,7 @@ class AskShelf(RequestBody):
 
     model_config = example(question=QUESTION)
 
-    question: Text
+    question: Question
     top: Top = 3
     min_confidence: Confidence = 0.0
     always: Always = False
@@ -155,7 +175,7 @@ class AskSearch(RequestBody):
 
     model_config = example(question=QUESTION)
 
-    question: Text
+    question: Question
     top: Annotated[StrictInt, Field(ge=1, le=100, description="How many passages.")] = 10
 
 
@@ -164,7 +184,7 @@ class AskHighlight(RequestBody):
 
     model_config = example(question=QUESTION, texts=[PASSAGE, "It rained."])
 
-    question: Text
+    question: Question
     texts: Annotated[list[StrictStr], Field(min_length=1)]
     top: Top = 1
     min_confidence: Confidence = 0.0
@@ -186,7 +206,7 @@ class AskRerank(RequestBody):
         json_schema_extra={"examples": [{"query": QUESTION, "documents": [PASSAGE]}]},
     )
 
-    query: Text
+    query: Question
     documents: list[StrictStr | RerankDocument] = absent_or("The texts; or texts.")
     texts: list[StrictStr] = absent_or("The texts; or documents.")
     top_n: Annotated[StrictInt, Field(ge=1)] = absent_or("How many to give; all by default.")
