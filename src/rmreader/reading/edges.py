@@ -110,9 +110,6 @@ _STAMP = re.compile(
 # The lines around code, with its language.
 _FENCE_BEFORE = re.compile(r"[ \t]{0,3}(?:```|~~~)[ \t]*[\w+#.-]*[ \t]*\n")
 _FENCE_AFTER = re.compile(r"\n[ \t]{0,3}(?:```|~~~)\s*\Z")
-# Rows of a table are read as "Name: Ida, Role: cook, Cabin: 12."
-_CELL = re.compile(r"(?:^|\n|, )[^:,\n]{1,60}: \Z")
-_NEXT_CELL = re.compile(r", [^:,\n]{1,60}: ")
 _ABBREVIATION = re.compile(
     r"(?:\.\w+|\b\w|\b(?:Inc|Ltd|Co|Corp|Jr|Sr|St|Dr|Mr|Mrs|Ms|etc|vs|No|approx))$"
 )
@@ -222,14 +219,13 @@ def _close_marks(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Leave out marks of lines, fences, stamps, a next cell, and the punctuation at the end."""
+    """Leave out marks of lines, fences, stamps, and the punctuation at the end."""
     start, end = _without_fences(text, start, end)
     if not text[_line_start(text, start) : start].strip(" \t"):
         for mark in (_QUOTE_MARK, _LINE_MARK, _STAMP):
             match = mark.match(text, start, end)
             if match and match.end() < end:
                 start = match.end()
-    end = _end_of_cell(text, start, end)
     while end - start > 1 and text[start] in ".,;:!?)]}" and text[start + 1].isspace():
         start += 1
     while end - start > 1 and _ends_sentence(text, start, end):
@@ -252,18 +248,6 @@ def _without_fences(text: str, start: int, end: int) -> tuple[int, int]:
     if after and after.start() > 0:
         end = start + after.start()
     return start, end
-
-
-def _end_of_cell(text: str, start: int, end: int) -> int:
-    """Where the cell of a table ends, if the answer begins one and goes on into the next.
-
-    The name of the next column must be in another row, too: a sentence may look like a row.
-    """
-    label = _NEXT_CELL.search(text, start, end)
-    begins_cell = _CELL.search(text[max(0, start - 64) : start])
-    if not label or not begins_cell or ": " in text[start : label.start()]:
-        return end
-    return label.start() if text.count(label[0]) > 1 else end
 
 
 def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:

@@ -7,13 +7,14 @@ import dataclasses
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
 from rmreader.reading.answers import Answer, Answers
+from rmreader.reading.columns import ColumnNames
 from rmreader.reading.decision import Decision
 from rmreader.reading.doubt import doubt_of
 from rmreader.reading.edges import whole
@@ -260,7 +261,7 @@ class PendingQuestion:
             overlaps_another = any(
                 answer.start < other.end and other.start < answer.end for other in answers
             )
-            if text not in texts and not overlaps_another:
+            if text not in texts and not overlaps_another and self._is_worth(answer, answers):
                 texts.add(text)
                 answers.append(self._with_confidence(answer, first, last, answers))
 
@@ -268,6 +269,12 @@ class PendingQuestion:
                 break
 
         return answers
+
+    def _is_worth(self, answer: Answer, better: Sequence[Answer]) -> bool:
+        """Whether an answer may follow better ones: the name of a column only follows another."""
+        if not better or self._columns.is_name(better[0].start, better[0].end):
+            return True
+        return not self._columns.is_name(answer.start, answer.end)
 
     def _with_confidence(
         self,
@@ -288,6 +295,7 @@ class PendingQuestion:
         passage = self.row.passage
         start = int(self.passage_tokens.starts[self.places[first]])
         end = int(self.passage_tokens.ends[self.places[last]])
+        start, end = self._columns.within_cell(start, end)
         start, end = whole(passage, start, end, self.row.question)
         sentence_start, sentence_end = sentence_around(passage, start, end)
 
@@ -320,6 +328,11 @@ class PendingQuestion:
         end: int,
     ) -> Callable[[float], float]:
         return partial(f1_to_expect, spans, overlaps(self._words, spans.shape, start, end))
+
+    @cached_property
+    def _columns(self) -> ColumnNames:
+        """Where the passage, if it has a table, names the columns."""
+        return ColumnNames(self.row.passage)
 
     @property
     def _words(self) -> list[str]:
