@@ -49,8 +49,12 @@ def test_a_text_for_a_file_hints_at_text() -> None:
 
 
 def test_another_language_is_said_to_be_one(texts: list[str]) -> None:
-    done = RUN.invoke(app, ["ask", "-p", texts[1], "Wo wohnt Ada und wer ist sie?"])
-    assert "the question looks like German; this reader reads English only" in done.stderr
+    remark = "the question looks like German; this reader reads English only."
+    for question in ("Wo wohnt Ada und wer ist sie?", "Wie viele Katzen sind in dem Haus der Tante?"):
+        for more in ([], ["--json"], ["--always"]):
+            done = RUN.invoke(app, ["ask", "-p", texts[1], question, *more])
+            assert done.output.lower().count(remark.lower()) == 1, done.output
+            assert "never mentions" not in done.output
     done = RUN.invoke(app, ["ask", "-p", texts[1], "Where does Ada live?"])
     assert done.stderr == ""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from rmreader.core.checks import check_question
 from rmreader.core.console import one_line
 from rmreader.core.errors import UserError
-from rmreader.text.language import other_language
 
 _QUESTION_WORD = re.compile(
     r"\?|\b(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could"
@@ -64,15 +63,6 @@ def check_is_no_text(place: str) -> None:
     if not exists:
         shown = one_line(place[:40])
         raise UserError(f"{shown}: no such file; to ask about a text itself, give it as --text.")
-
-
-def language_note(question: str, passage: str) -> str | None:
-    """What to say where the question or the passage is clearly not English."""
-    for name, text in (("question", question), ("passage", passage)):
-        language = other_language(text)
-        if language is not None:
-            return f"the {name} looks like {language}; this reader reads English only."
-    return None
 
 
 def keyword_lines(question: str, passage: str) -> list[str]:

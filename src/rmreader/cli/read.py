@@ -12,17 +12,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmreader.cli.app import app
-from rmreader.cli.asking import (
-    check_is_no_text,
-    files_and_questions,
-    keyword_lines,
-    language_note,
-)
+from rmreader.cli.asking import check_is_no_text, files_and_questions, keyword_lines
 from rmreader.cli.output import Json, emit_json, note, show_answers, table
 from rmreader.core.errors import UserError
+from rmreader.text.language import language_remark
 
 if TYPE_CHECKING:
     from rmreader.documents.passages import Passages
+    from rmreader.reading.answers import RankedAnswers
     from rmreader.scoring.squad import AdversarialScore, Score
 
 
@@ -165,9 +162,14 @@ def ask(
                 show_answers(question, answers)
                 if not answers:
                     _show_keyword_lines(question, passages.text)
-            remark = language_note(question, passages.text)
-            if remark is not None:
-                note(remark)
+            _note_language(question, passages.text, answers)
+
+
+def _note_language(question: str, text: str, answers: RankedAnswers[Any]) -> None:
+    """Say that only English is read, unless the refusal of an answer has said so."""
+    remark = language_remark(question, text)
+    if remark is not None and not (answers.refuses and answers.needs):
+        note(remark)
 
 
 def _show_keyword_lines(question: str, text: str) -> None:
@@ -202,6 +204,7 @@ def _ask_shelf(
             if number:
                 typer.echo()
             show_answers(question, citations)
+        _note_language(question, "", citations)
 
 
 @app.command()

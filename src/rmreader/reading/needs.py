@@ -1,13 +1,17 @@
 """What a text would have to say for an answer: the one rule for every door.
 
 It is a sentence for a person who was refused: the kind of thing that the question asks for, by its
-first words, and words of the question that the text never has. Nothing is decided by it.
+first words, and words of the question that the text never has. Where the question or the text is
+not English, that is said instead: the words of another language are missing from every text.
+Nothing is decided by it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+
+from rmreader.text.language import language_remark
 
 # What the first words of a question ask for; the first that fits.
 _KINDS = (
@@ -38,6 +42,9 @@ def what_it_needs(question: str, text: str, where: str) -> str:
     >>> what_it_needs("Who painted it?", "Ada wrote a letter.", "this passage")
     'An answer would need a sentence that names a person; this passage never mentions “painted”.'
     """
+    remark = language_remark(question, text)
+    if remark is not None:
+        return remark[0].upper() + remark[1:]
     need = f"An answer would need a sentence that {_kind(question)}"
     missing = [f"“{word}”" for word in missing_words(question, text)]
     if not missing:

@@ -49,6 +49,15 @@ _PROFILES = {language: frozenset(words.split()) for language, words in _SMALL_WO
 _ENGLISH = _PROFILES.pop("English")
 
 
+def language_remark(question: str, passage: str) -> str | None:
+    """What to say where the question or the passage is clearly not English; else None."""
+    for name, text in (("question", question), ("passage", passage)):
+        language = other_language(text)
+        if language is not None:
+            return f"the {name} looks like {language}; this reader reads English only."
+    return None
+
+
 def other_language(text: str) -> str | None:
     """The name of the language where the text is clearly not English; None where it may be."""
     words = [word.lower() for word in _WORD.findall(text[:_LONG])]
