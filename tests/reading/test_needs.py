@@ -33,13 +33,9 @@ def test_the_kind_of_answer_and_the_missing_words_are_named() -> None:
 
 def test_words_of_another_language_are_not_listed_as_missing() -> None:
     german = "Wann hat Napoleon den Hafen gesehen und wie war das?"
-    assert what_it_needs(german, PASSAGE, "it") == (
-        "The question looks like German; this reader reads English only."
-    )
+    assert what_it_needs(german, PASSAGE, "it") == ("The question looks like German; this reader reads English only.")
     french = "Le musée est ouvert du mardi au dimanche et il est dans la rue des fleurs."
-    assert what_it_needs(QUESTION, french, "it") == (
-        "The passage looks like French; this reader reads English only."
-    )
+    assert what_it_needs(QUESTION, french, "it") == ("The passage looks like French; this reader reads English only.")
 
 
 def test_endings_and_common_words_are_not_missing() -> None:

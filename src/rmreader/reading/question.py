@@ -4,7 +4,6 @@ once more."""
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from rmreader.core.errors import UserError
 from rmreader.reading.answers import Answer, Answers
+from rmreader.reading.breaks import breaks_of
 from rmreader.reading.columns import ColumnNames
 from rmreader.reading.decision import Decision
 from rmreader.reading.doubt import doubt_of
@@ -38,8 +38,6 @@ from rmreader.text.tokens import Tokens, tokenize
 
 MAX_QUESTION = 10_000  # tokens
 
-# A blank line parts paragraphs, a tab the cells of a table; SQuAD has neither.
-_BREAK = re.compile(r"\n\s*\n|\t")
 _STOPS = frozenset(".!?…:;,。！？")
 _CANDIDATES = 40  # spans of a portion that may be read again
 _AROUND = 20  # tokens on either side that are read again with them
@@ -52,7 +50,8 @@ class PendingQuestion:
     Scores of different portions cannot be compared: the network was only ever taught to choose
     within one text. So of a passage in several portions, the surroundings of the spans with the
     highest logits, as many as one window holds, are read once more, as one text. Answers, scores
-    and confidences are those of this last reading. No answer reaches across a blank line or a tab.
+    and confidences are those of this last reading. No answer reaches across a break, such as a
+    blank line, a tab, or the next field of a form (``breaks_of``).
     """
 
     def __init__(
@@ -76,10 +75,9 @@ class PendingQuestion:
                 f"the question has {words:,} words; the most is {MAX_QUESTION:,}: shorten it."
             )
 
-        breaks = list(_BREAK.finditer(row.passage))
-        self.breaks = np.array([match.end() for match in breaks], np.int64)
-        blank_lines = [match.start() for match in breaks if match[0] != "\t"]
-        self._lacks_stop = self._without_stop(blank_lines)
+        breaks = breaks_of(row.passage)
+        self.breaks = np.array([one.end for one in breaks], np.int64)
+        self._lacks_stop = self._without_stop([one.start for one in breaks if one.ends_sentence])
         length = len(self.passage_tokens) if words else 0
         self.places = np.arange(length)  # the tokens of the passage that are being read
         self.portions = portions(length, max_length, window)
@@ -106,8 +104,8 @@ class PendingQuestion:
     def pair(self, portion: Portion) -> EncoderInput:
         """One portion to read.
 
-        A paragraph without a stop, such as a heading or an item, gets one: the network knows prose,
-        and does not see where a line ends.
+        A paragraph without a stop, such as a heading, an item or a field, gets one: the network
+        knows prose, and does not see where a line ends.
         """
         words = self.part(portion).words
         whole = len(words) == len(self.passage_tokens)
@@ -125,11 +123,11 @@ class PendingQuestion:
         stops_before = np.asarray(np.cumsum(lacks_stop) - lacks_stop, np.int64)
         return np.arange(len(lacks_stop)) + stops_before
 
-    def _without_stop(self, blank_lines: list[int]) -> NDArray[np.bool_]:
-        """Which tokens end a paragraph without a stop."""
+    def _without_stop(self, ends: list[int]) -> NDArray[np.bool_]:
+        """Which tokens end a paragraph, an item or a field without a stop."""
         words = self.passage_tokens.words
         lacks_stop = np.zeros(len(words), bool)
-        last = np.searchsorted(self.passage_tokens.ends, blank_lines, side="right") - 1
+        last = np.searchsorted(self.passage_tokens.ends, ends, side="right") - 1
         for k in last[(last >= 0) & (last < len(words) - 1)].tolist():
             ending = words[max(0, k - 1) : k + 1]  # a quotation mark may come after the stop
             lacks_stop[k] = _STOPS.isdisjoint(ending)
