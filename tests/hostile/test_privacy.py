@@ -196,13 +196,45 @@ def test_python_connects_to_nobody_and_the_home_stays_empty(desk: Desk, name: st
 
 
 def test_one_module_imports_onnx_runtime() -> None:
-    """The one that turns its telemetry off before."""
+    """The one that turns its telemetry off before. Tests, lab and benchmarks import that one first."""
     source = Path(rmreader.__file__).parent
-    importing = set()
-    for path in source.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            if any(name.partition(".")[0] == "onnxruntime" for name in names):
-                importing.add(path.relative_to(source).as_posix())
+    importing = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if onnx_runtime_in(path)}
     assert importing == {"reading/engine/runtime.py"}
+    root = Path(__file__).resolve().parents[2]
+    around = [path for folder in ("tests", "lab", "benchmarks") for path in (root / folder).rglob("*.py")]
+    assert len(around) > 100
+    for path in around:
+        where = onnx_runtime_in(path)
+        text = path.read_text(encoding="utf-8")
+        ours = text.find("rmreader.reading.engine.runtime import")
+        assert not where or 0 <= ours < where[0], f"{path}: ONNX Runtime is imported with its telemetry on"
+
+
+def test_an_import_of_onnx_runtime_is_seen(tmp_path: Path) -> None:
+    lines = ["import onnxruntime", "from onnxruntime.tools import x", 'pytest.importorskip("onnxruntime")']
+    for number, line in enumerate([*lines, 'import_module("onnxruntime.tools")']):
+        path = tmp_path / f"{number}.py"
+        path.write_text(f"# before\n{line}\n")
+        assert onnx_runtime_in(path) == [len("# before\n")]
+    path.write_text("from rmreader.reading.engine.runtime import ort\nassert x('onnxruntime')\n")
+    assert onnx_runtime_in(path) == []
+
+
+def onnx_runtime_in(path: Path) -> list[int]:
+    """Where a file imports ONNX Runtime itself, by any way to import."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    starts = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.ImportFrom():
+                names = [node.module or ""]
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called), args=[ast.Constant(value=str(name))]):
+                names = [name] if called in ("importorskip", "import_module", "__import__") else []
+            case _:
+                continue
+        if any(name.partition(".")[0] == "onnxruntime" for name in names):
+            starts.append(sum(map(len, lines[: node.lineno - 1])) + node.col_offset)
+    return sorted(starts)

@@ -21,7 +21,6 @@ from rmreader.scoring.squad import exact_match, f1
 def test_it_judges_the_confidences_that_ask_gives(
     make_reader: Any, tiny: Any, tmp_path: Path
 ) -> None:
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     pytest.importorskip("matplotlib", reason="matplotlib, of the extra `lab`, is not installed")
     folder = make_reader(1)
     manifest = folder / "reader.json"
@@ -63,7 +62,6 @@ def test_it_judges_the_confidences_that_ask_gives(
 def test_readers_whose_folders_have_one_name_are_kept_apart_and_a_runs_folder_will_do(
     make_reader: Any, tiny: Any, tmp_path: Path
 ) -> None:
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     pytest.importorskip("matplotlib", reason="matplotlib, of the extra `lab`, is not installed")
     one, two = make_reader(1), make_reader(2)
     assert one.name == two.name == "best"
