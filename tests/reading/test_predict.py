@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import errno
 import gzip
 import io
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -221,16 +220,23 @@ def test_a_pipe_is_said_to_be_one(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "x.jsonl"))
 
 
-def test_a_full_disk_is_told_with_the_way_on(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(io.BytesIO):
-        def flush(self) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(("name", "way"), [("p.jsonl", "--resume"), ("p.jsonl.gz", "make room and remove it")])
+def test_a_full_disk_is_told_with_the_way_on(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+) -> None:
+    plain_open = Path.open
 
-        def close(self) -> None: ...
+    def open_full(path: Path, mode: str = "r", **more: Any) -> IO[Any]:
+        is_output = path.name == name and mode == "xb"
+        if is_output:
+            path.touch()
+        # As on a disk that is full, nothing can be written at the close either.
+        return plain_open(Path("/dev/full") if is_output else path, "wb" if is_output else mode, **more)
 
-    monkeypatch.setattr("rmreader.predict.predict._opened", lambda *how: Full())
-    with pytest.raises(UserError, match=r"p\.jsonl: cannot be written to \(No space.*--resume"):
-        predict(reader, EXPECTED, tmp_path / "p.jsonl")
+    monkeypatch.setattr(Path, "open", open_full)
+    with pytest.raises(UserError, match=rf"{name}: cannot be written to \(No space.*{way}"):
+        predict(reader, EXPECTED, tmp_path / name)
 
 
 def test_no_such_file(tmp_path: Path) -> None:

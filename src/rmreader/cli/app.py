@@ -130,12 +130,27 @@ def _os_error_sentence(error: OSError) -> str:
     """Say which file, what is wrong with it, and the remedy where there is one."""
     sentence = str(error.strerror or error)
     remedy = _REMEDIES.get(error.errno or 0, "")
-    if error.filename:
-        sentence = f"{error.filename}: {sentence}"
+    filename = error.filename or _blamed_stream(error)
+    if filename:
+        sentence = f"{filename}: {sentence}"
         remedy = remedy or "check the path"
     if remedy:
         sentence += f"; {remedy}"
     return f"{sentence}."
+
+
+def _blamed_stream(error: OSError) -> str:
+    """Name standard output where that cannot be written: such an error names no file.
+
+    What could not be written is kept, unless PYTHONUNBUFFERED is set, so a flush fails again.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as again:
+        if again.errno == error.errno:
+            return "standard output"
+    return ""
 
 
 @contextlib.contextmanager

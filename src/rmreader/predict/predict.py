@@ -217,7 +217,13 @@ def _stream(out: Path) -> Iterator[IO[bytes]]:
         sys.stdout.flush()
         yield sys.stdout.buffer
         return
-    with out.open("ab") as file:  # at the end of the file that the shell may have put there
+    with _opened(out, "ab") as file:  # at the end of the file that the shell may have put there
+        yield file
+
+
+@contextlib.contextmanager
+def _opened(path: Path, mode: str) -> Iterator[IO[bytes]]:
+    with path.open(mode) as file:
         try:
             yield file
         except UserError:  # what could not be written cannot be written at its close, either
@@ -226,26 +232,30 @@ def _stream(out: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def _opened(path: Path, mode: str) -> IO[bytes]:
-    return path.open(mode)
-
-
 def _write(file: IO[bytes], content: Iterator[bytes], out: Path, packed: bool, remedy: str) -> None:
     """Write piece by piece. What was written stays, whatever comes after."""
-    with contextlib.ExitStack() as stack:
-        to: IO[bytes] | gzip.GzipFile = file
-        if packed:
-            to = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+    to: IO[bytes] | gzip.GzipFile = file
+    if packed:
+        to = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+    try:
         for piece in content:
-            try:
+            with _failures_told(out, remedy):
                 to.write(piece)
                 to.flush()
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                raise UserError(
-                    f"{out}: cannot be written to ({error.strerror}); {remedy}."
-                ) from None
+    finally:
+        if packed:  # its end is written now
+            with _failures_told(out, remedy):
+                to.close()
+
+
+@contextlib.contextmanager
+def _failures_told(out: Path, remedy: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written to ({error.strerror}); {remedy}.") from None
 
 
 def _done(out: Path, run: str) -> set[str]:
