@@ -30,8 +30,9 @@ from support.documents import (
 from support.slow_pdfs import slow_pdf
 
 from rmreader.core.errors import UserError
+from rmreader.documents import indexing
 from rmreader.documents import sandbox as sandboxes
-from rmreader.documents.document import Document, read_document
+from rmreader.documents.document import Document, ReadLater, read_document
 from rmreader.documents.formats import formats
 from rmreader.documents.formats.format import TextFormat
 from rmreader.documents.indexing import add
@@ -199,6 +200,59 @@ def test_a_parser_that_ends_or_wants_too_much_is_one_sentence(monkeypatch: pytes
         box.parse("x.txt", b"many words " * 4_000_000)
     assert box.parse("x.docx", docx([("Normal", "Ada.")])).original == "Ada.\n"
     box.close()
+
+
+BUSY = """
+import sys
+sys.path[:] = sys.argv[2:]
+from rmreader.documents import sandbox
+def spin(task, content):
+    while True: pass
+sandbox._reply = spin
+sandbox.serve(int(sys.argv[1]))
+"""
+
+
+def test_work_is_limited_however_long_the_clock_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandboxes, "_PROGRAM", BUSY)
+    box = Sandbox()
+    with pytest.raises(UserError, match=r"x.pdf: takes more than 1 s to read; convert it.") as refused:
+        box.parse("x.pdf", b"%PDF-1.4", seconds=1, patience=1000)
+    assert not isinstance(refused.value, ReadLater)
+    # The limit is each document's own: what was worked before does not count.
+    monkeypatch.undo()
+    for _ in range(3):
+        assert box.parse("x.docx", docx([("Normal", "Ada.")]), seconds=1, patience=1000).original == "Ada.\n"
+    box.close()
+
+
+@pytest.mark.parametrize("how", ["not in time", "killed"])
+def test_what_a_busy_machine_could_not_read_is_read_by_the_next_run(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a refusal says nothing of the document, so it is not kept for it."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "x.docx").write_bytes(docx([("Normal", "Ada wrote it.")]))
+    (folder / "y.txt").write_text("Tom read it.")
+    index = SqliteIndex(tmp_path / "i")
+    if how == "killed":
+        program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+        sentence = (
+            "x.docx: the process that reads it was killed, perhaps as the machine has too little memory; try again."
+        )
+    else:
+        program = "import time\nwhile True: time.sleep(1)"
+        sentence = "x.docx: not read in 0.6 s, as the machine is busy; try again later."
+        monkeypatch.setattr(indexing, "_PATIENCE", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(sandboxes, "_PROGRAM", program)
+        first = add(index, [folder], workers=1)
+    assert (first.added, first.refused) == (1, [sentence])
+    monkeypatch.setattr(indexing, "_PATIENCE", 10)
+    second = add(index, [folder], workers=1)
+    index.close()
+    assert (second.changed, second.unchanged, second.refused) == (1, 1, [])
 
 
 def test_a_clock_that_ends_with_the_reply_spares_the_next_document(monkeypatch: pytest.MonkeyPatch) -> None:

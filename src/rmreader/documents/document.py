@@ -18,23 +18,35 @@ from rmreader.documents.parse import (
     OFFSETS,
     Box,
     Document,
-    MissingPackage,
+    ReadLater,
     check_package,
     parse,
 )
 from rmreader.documents.sandbox import SECONDS, sandbox
 
-__all__ = ["LARGEST", "NO_TEXT", "OFFSETS", "Box", "Document", "MissingPackage", "read_document"]
+__all__ = [
+    "LARGEST",
+    "NO_TEXT",
+    "OFFSETS",
+    "Box",
+    "Document",
+    "ReadLater",
+    "read_document",
+]
 
 _SMALL = 1 << 20  # bytes of a text that is read in this process
 
 
 def read_document(
-    place: str | Path, content: bytes | None = None, seconds: float = SECONDS
+    place: str | Path,
+    content: bytes | None = None,
+    seconds: float = SECONDS,
+    patience: float = 1,
 ) -> Document:
     """Read a file (``-`` is standard input, ~ the home folder), or the ``content`` of one.
 
-    Binary formats and large texts are read by a process of their own, which has ``seconds``.
+    Binary formats and large texts are read by a process of their own, which has ``seconds``, by the
+    clock ``patience`` times as many: see ``Sandbox.parse``.
     """
     name = str(place)
     content = _read_bytes(name) if content is None else content
@@ -42,7 +54,7 @@ def read_document(
         raise UserError(f"{name}: more than {LARGEST:,} bytes; split it.")
     check_package(name)
     if isinstance(format_of(name), BinaryFormat) or len(content) > _SMALL:
-        return sandbox.parse(name, content, seconds)
+        return sandbox.parse(name, content, seconds, patience)
     return parse(name, content)
 
 

@@ -25,7 +25,7 @@ from rmreader.documents.document import (
     LARGEST,
     NO_TEXT,
     Document,
-    MissingPackage,
+    ReadLater,
     read_document,
 )
 from rmreader.documents.folders import FileSelection, is_unicode, list_files
@@ -34,6 +34,7 @@ from rmreader.documents.ocr import PROGRAM, check_program, recognise
 from rmreader.documents.passages import split
 
 _BATCH = 1 << 19  # characters that are written at once
+_PATIENCE = 10  # times the seconds of a document: one that is refused is not read again
 _FEW = 32  # documents that are read without other processes, which take a second to start
 
 
@@ -201,7 +202,7 @@ def read_entry(name: Name, ocr: bool = False) -> Entry:
         passages = list(split(document.paragraphs))
         vectors = encode_passages(name, passages)
         return Entry(name, checksum, passages, document.offsets, document.note, vectors=vectors)
-    except MissingPackage as error:
+    except ReadLater as error:
         return Entry(name, "", refusal=str(error))  # without a checksum, the next run tries again
     except UserError as error:
         return Entry(name, checksum, refusal=str(error))
@@ -215,12 +216,12 @@ def read_entry(name: Name, ocr: bool = False) -> Entry:
 def _read_document(file: str, content: bytes, ocr: bool) -> Document:
     """A document; with ``ocr`` a scan, too."""
     try:
-        return read_document(file, content)
+        return read_document(file, content, patience=_PATIENCE)
     except UserError as error:
         if not ocr or not str(error).endswith(NO_TEXT) or not content.startswith(b"%PDF"):
             raise
     try:
-        document = read_document(file, recognise(file, content))
+        document = read_document(file, recognise(file, content), patience=_PATIENCE)
     except UserError as error:
         if str(error).endswith(NO_TEXT):
             raise UserError(

@@ -121,7 +121,11 @@ def _around(line: Box, box: Box) -> Box:
     )
 
 
-class MissingPackage(UserError):
+class ReadLater(UserError):
+    """A document was not read for a reason that is not in it: another time it may be."""
+
+
+class MissingPackage(ReadLater):
     """A format needs a package that is not installed."""
 
 

@@ -1,8 +1,8 @@
 """A process that reads documents from strangers, and is ended where one takes too long.
 
 No limit inside a parser holds: a library may catch what should end it. So the parser runs in a
-child process with little memory, no files to write and a clock outside of it. Document and answer
-travel through pipes as plain data.
+child process with little memory, no files to write and a clock outside of it; the system counts
+its work. Document and answer travel through pipes as plain data.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import json
+import math
 import os
 import signal
 import struct
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ from typing import IO, Any
 from rmreader.core.errors import UserError
 from rmreader.documents.page_image import Area, PageImage, PagePlace, draw_page
 from rmreader.documents.paragraphs import Paragraphs
-from rmreader.documents.parse import Document, parse
+from rmreader.documents.parse import Document, ReadLater, parse
 
 SECONDS = 60  # for one document
 _MEMORY = 2 << 30  # bytes that the child may have
@@ -52,9 +54,19 @@ class Sandbox:
         self._process: subprocess.Popen[bytes] | None = None
         self._left = 0
 
-    def parse(self, name: str, content: bytes, seconds: float = SECONDS) -> Document:
-        """The document, or a sentence where the child refuses it, ends or is late."""
-        return _unpack(self._do({"name": name}, content, seconds))
+    def parse(
+        self,
+        name: str,
+        content: bytes,
+        seconds: float = SECONDS,
+        patience: float = 1,
+    ) -> Document:
+        """The document, or a sentence where the child refuses it, ends or is late.
+
+        It may work for ``seconds``. By the clock it has ``patience`` times as many, since a busy
+        machine lets it work for a part of the time only. Who is out of patience gets ``ReadLater``.
+        """
+        return _unpack(self._do({"name": name}, content, seconds, patience))
 
     def draw_page(
         self,
@@ -67,22 +79,21 @@ class Sandbox:
         task = {"name": name, "place": dataclasses.astuple(place)}
         return _unpack_page(self._do(task, content, seconds))
 
-    def _do(self, task: Task, content: bytes, seconds: float) -> list[bytes]:
+    def _do(self, task: Task, content: bytes, seconds: float, patience: float = 1) -> list[bytes]:
         """What the child says to a task with a file's content."""
-        name = task["name"]
+        if not _counts_work():
+            patience = 1
+        limit = seconds * patience
+        task = task | {"seconds": seconds, "limit": limit}
         with self._lock:
             process = self._start()
             late = threading.Event()
             try:
-                with _ended_after(seconds, process, late):
+                with _ended_after(limit, process, late):
                     reply = _exchange(process, task, content)
             except (OSError, EOFError, ValueError):
                 self._stop()
-                if late.is_set():
-                    why = f"takes more than {seconds:g} s to read; convert it."
-                else:
-                    why = "ends the program that reads it, or needs too much memory; convert it."
-                raise UserError(f"{name}: {why}") from None
+                raise _failure(task, process.returncode, late.is_set()) from None
             except BaseException:  # such as Ctrl-C: the child may be in the middle of a reply
                 self._stop()
                 raise
@@ -151,6 +162,29 @@ sandbox = Sandbox()
 atexit.register(sandbox.close)
 
 
+def _failure(task: Task, status: int, is_late: bool) -> UserError:
+    """Why a child ended without a reply."""
+    name, seconds, limit = task["name"], task["seconds"], task["limit"]
+    if status == -getattr(signal, "SIGXCPU", 0) or (is_late and limit == seconds):
+        return UserError(f"{name}: takes more than {seconds:g} s to read; convert it.")
+    if is_late:
+        return ReadLater(
+            f"{name}: not read in {limit:g} s, as the machine is busy; try again later."
+        )
+    if status == -getattr(signal, "SIGKILL", 0):  # by nobody here
+        return ReadLater(
+            f"{name}: the process that reads it was killed, perhaps as the machine has too little "
+            "memory; try again."
+        )
+    why = "ends the program that reads it, or needs too much memory; convert it."
+    return UserError(f"{name}: {why}")
+
+
+def _counts_work() -> bool:
+    """Whether the system ends a process after so much work: everywhere but on Windows."""
+    return hasattr(signal, "SIGXCPU")
+
+
 @contextmanager
 def _ended_after(
     seconds: float,
@@ -210,7 +244,8 @@ def serve(memory: int) -> None:
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
         task, content = requests.get()
-        _set_alarm(2 * SECONDS)
+        _limit_work(task["seconds"])
+        _set_alarm(2 * math.ceil(task["limit"]))
         reply = _reply(task, content)
         _set_alarm(0)
         _send(outgoing, reply)
@@ -231,6 +266,18 @@ def _set_alarm(seconds: int) -> None:
     """Have the system end this process then, should the parent not be there to do it."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
+
+
+def _limit_work(seconds: float) -> None:
+    """Have the system end this process after so many seconds of a processor from now."""
+    if not _counts_work():
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = math.ceil(time.process_time() + seconds)
+    if most == resource.RLIM_INFINITY or most > limit:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
 
 
 def _limit(memory: int) -> None:
