@@ -4,9 +4,10 @@
     python tests/mutants.py --dry         # only whether each can still be planted; a test runs this
 
 Every mistake is put into a copy of the repository, one at a time; the tests named beside it run there with a time limit
-and must fail (or hang), while they pass in the copy as it is. Results are kept in ``build/mutants.jsonl``, so a run that
-was broken off goes on where it was; a mistake, or tests, that changed since are run again. The exit status is 1 where
-one was not caught, 2 where the text of one is no longer there: then bring the list up to date.
+until one fails (or hangs), and that one must pass in the copy as it is. Each run is a fork of a process that has loaded
+torch and its like, which takes longer than most tests. Results are kept in ``build/mutants.jsonl``, so a run that was
+broken off goes on where it was; a mistake, or tests, that changed since are run again. The exit status is 1 where one
+was not caught, 2 where the text of one is no longer there: then bring the list up to date.
 """
 
 # ruff: noqa: E501 - a mistake is easier to compare on one line
@@ -14,21 +15,30 @@ one was not caught, 2 where the text of one is no longer there: then bring the l
 from __future__ import annotations
 
 import ast
+import compileall
+import contextlib
+import gc
 import hashlib
+import importlib
 import json
 import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "mutants.jsonl"
+LIBRARIES = ("numpy", "torch", "torch._dynamo", "safetensors.torch", "onnxruntime", "typer")
 SECONDS = int(os.environ.get("RMREADER_MUTANT_SECONDS", "300"))  # of a processor: a busy machine catches no mistake
 
 
@@ -243,26 +253,78 @@ def why_not(mistake: Mistake) -> str | None:
     return None
 
 
-def passes(copy: Path, tests: str) -> bool | None:
-    """Whether the tests pass in the copy; None where they did not end in time."""
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", *tests.split()]
-    data = os.environ.get("RMREADER_DATA") or str(ROOT.parent / "shared" / "data")
-    more = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    more |= {"RMREADER_DATA": data} if Path(data).is_dir() else {}
-    with subprocess.Popen(
-        words, cwd=copy, env=os.environ | more, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)),
-    ) as process:  # fmt: skip
+class Failures:
+    """A plugin of pytest that remembers which tests failed."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.names.append(report.nodeid)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.names.append(report.nodeid)
+
+
+def failing(copy: Path, tests: Sequence[str], *more: str) -> list[str]:
+    """The first of the tests that fails in the copy; all of them where they did not end in time."""
+    result = copy.parent / "failing.json"
+    result.unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
         try:
-            status = process.wait(10 * SECONDS)
-        except subprocess.TimeoutExpired:  # it waits for something
-            os.killpg(process.pid, signal.SIGKILL)
-            return None
-    if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return None
-    if status not in (0, 1):  # no such test, or no test at all
-        raise SystemExit(f"{tests}: pytest ended with status {status}; bring the list in {__file__} up to date")
-    return status == 0
+            run_pytest(copy, [*more, *tests], result)
+        finally:
+            os._exit(1)
+    try:
+        is_hanging = not wait_for(child, 10 * SECONDS)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # and all that it started
+            os.killpg(child, signal.SIGKILL)
+    if is_hanging or not result.exists():  # it was killed for its time
+        return list(tests)
+    found = json.loads(result.read_text())
+    if found["status"] not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        if found["status"] == pytest.ExitCode.NO_TESTS_COLLECTED and more:
+            return []
+        raise SystemExit(
+            f"{tests}: pytest ended with status {found['status']}; bring the list in {__file__} up to date"
+        )
+    return list(found["names"])
+
+
+def run_pytest(copy: Path, words: Sequence[str], result: Path) -> None:
+    """Be a process that runs tests in the copy, and write which of them failed."""
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    os.chdir(copy)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    data = os.environ.get("RMREADER_DATA") or str(ROOT.parent / "shared" / "data")
+    if Path(data).is_dir():
+        os.environ["RMREADER_DATA"] = data
+    os.environ |= {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.dont_write_bytecode = True
+    sys.path[:1] = [str(copy), str(copy / "src")]
+    failures = Failures()
+    plain = ["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    status = pytest.main([*plain, *words], plugins=[failures])
+    result.write_text(json.dumps({"status": int(status), "names": failures.names}))
+
+
+def wait_for(child: int, seconds: float) -> bool:
+    """Wait until a child ends, or for so long; whether it ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
 
 
 def known() -> dict[str, str]:
@@ -292,11 +354,9 @@ def remember(name: str, result: str, mistake: Mistake | None = None) -> str:
 
 def judge(mistake: Mistake, path: Path, copy: Path) -> str:
     """'caught', 'not caught', or that the tests fail without the mistake."""
-    files = sorted({name.partition("::")[0] for name in mistake.tests.split()})
+    names = mistake.tests.split()
+    files = sorted({name.partition("::")[0] for name in names})
     tests = "".join((copy / name).read_text(encoding="utf-8") for name in files)
-    clean = key(
-        "clean", mistake.tests, tests, *(p.read_text(encoding="utf-8") for p in sorted((copy / "src").rglob("*.py")))
-    )
     good = path.read_text(encoding="utf-8")
     own = key(mistake, good, tests)
     done = known()
@@ -304,13 +364,26 @@ def judge(mistake: Mistake, path: Path, copy: Path) -> str:
         return done[own]
     path.write_text(good.replace(mistake.before, mistake.after), encoding="utf-8")
     try:
-        result = "not caught" if passes(copy, mistake.tests) else "caught"
+        # The quick ones first: most mistakes are caught by them.
+        failed = failing(copy, names, "-m", "not slow") or failing(copy, names, "-m", "slow")
     finally:
         path.write_text(good, encoding="utf-8")
-    if result == "caught":
-        whole = done.get(clean) or remember(clean, "pass" if passes(copy, mistake.tests) else "fail")
-        result = result if whole == "pass" else "its tests fail without it too"
+    result = "not caught"
+    if failed:
+        result = "its tests fail without it too" if failing(copy, failed) else "caught"
     return remember(own, result, mistake)
+
+
+def load_libraries() -> None:
+    """Import what the tests import, but nothing of ours: each run imports that from the copy."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    for library in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
+    del os.environ["ORT_DISABLE_TELEMETRY"]  # what our code does about it is tested
+    assert not any(name.partition(".")[0] == "rmreader" for name in sys.modules)
+    gc.freeze()
 
 
 def main() -> int:
@@ -330,6 +403,9 @@ def main() -> int:
         copy = Path(work) / "copy"
         ignore = shutil.ignore_patterns(".git", ".venv", "__pycache__", "build", "runs", ".*_cache", ".hypothesis")
         shutil.copytree(ROOT, copy, ignore=ignore)
+        # Compiled once. A file that is changed, however quickly, is known by its content.
+        compileall.compile_dir(copy, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+        load_libraries()
         for number, mistake in enumerate(chosen, start=1):
             path, began = place(mistake, copy), time.monotonic()
             assert path is not None
