@@ -92,9 +92,11 @@ class ServerHits:
         counts: list[int] = []
         passages = 0
         if "counts" in replies:
-            buckets = replies["counts"]["aggregations"]["words"]["buckets"].values()
-            counts = [int(bucket["doc_count"]) for bucket in buckets]
-            passages = int(replies["counts"]["hits"]["total"]["value"])
+            reply = replies["counts"]
+            buckets = reply["aggregations"]["words"]["buckets"]
+            for bucket in buckets.values():
+                counts.append(int(bucket["doc_count"]))
+            passages = int(reply["hits"]["total"]["value"])
         candidates = cls(vector, counts, passages)
         for hit in _hits(replies, "meaning"):
             candidates.hits[hit["_id"]] = hit
@@ -116,7 +118,13 @@ class ServerHits:
         known = dict(zip(ids, fits.both.tolist(), strict=True))
         chosen = [ids[row] for row in best]
         around = self._around(chosen, known, fetch)
-        found = Found(chosen, fits.words[best], fits.whole[best], around, question)
+        found = Found(
+            chosen,
+            fits.words[best],
+            fits.whole[best],
+            around,
+            question,
+        )
         return found, [self.hits[id] for id in chosen]
 
     def _cosines(self, hits: Sequence[Hit]) -> Floats:
@@ -124,7 +132,8 @@ class ServerHits:
         for row, hit in enumerate(hits):
             codes = np.array(hit["_source"].get("vector", ()), np.float32)
             if codes.shape == self.vector.shape:
-                cosines[row] = codes @ self.vector / max(float(np.linalg.norm(codes)), 1e-6)
+                length = float(np.linalg.norm(codes))
+                cosines[row] = codes @ self.vector / max(length, 1e-6)
         return cosines
 
     def _around(

@@ -38,7 +38,13 @@ def search(
     if stored is None or not stored.has(found):
         best = _best(_relative(found), count)
         shares = np.array(list(best.values()), np.float32)
-        return Found(list(best), shares, shares, shares, None)
+        return Found(
+            list(best),
+            shares,
+            shares,
+            shares,
+            None,
+        )
     vector = encoder.encode_question(question)
     similarity = stored.vectors.similarity(vector)
     bm25 = np.zeros(len(stored.ids), np.float32)
@@ -47,7 +53,13 @@ def search(
     rows = _candidates(stored, found, fits, max(count, LOOKED_AT))
     ids = stored.ids[rows].tolist()
     around = stored.around(fits.both)[rows]
-    return Found(ids, fits.words[rows], fits.whole[rows], around, question)
+    return Found(
+        ids,
+        fits.words[rows],
+        fits.whole[rows],
+        around,
+        question,
+    )
 
 
 def _search_words(base: sqlite3.Connection, expression: str, limit: int) -> Scores:
