@@ -84,6 +84,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 def test_a_strictly_typed_program_sees_the_types(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
