@@ -168,7 +168,7 @@ def test_the_build_sees_what_it_copies_and_no_more() -> None:
     copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY" and "--from" not in rest]
     names = {name for words in copied for name in words}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert names >= {"pyproject.toml", "setup.py", "src", "README.md", *project["license-files"]}
+    assert names >= {"pyproject.toml", "setup.py", "release", "src", "README.md", *project["license-files"]}
     assert all(map(seen, names))
     made = {".so", ".pyc"}
     files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and ".egg-info" not in str(path)]
