@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rmreader.reading.edges import whole
+from rmreader.reading.engine.engines import Logits
+from rmreader.reading.question import PendingQuestion
 from rmreader.reading.reader import Reader
+from rmreader.reading.rows import QuestionRow
 from rmreader.text.tokens import tokenize
 
 NAME = st.from_regex(r"[a-z][a-z0-9]{0,7}", fullmatch=True)
@@ -192,3 +196,21 @@ def test_a_reader_gives_whole_answers() -> None:
             at = passage.index(thing)
             assert not at < answer.start < at + len(thing)
             assert not at < answer.end < at + len(thing)
+
+
+def test_a_second_answer_is_judged_by_all_of_its_words() -> None:
+    """Seen before: the name of a file had the chance of the mail address that shares a word with it."""
+    passage = "Ask ada@quayside.example. See quayside_logo.svg."
+    pending = PendingQuestion(QuestionRow("", "Which address?", passage), 15, 300)
+    words = pending.passage_tokens.words
+    start = np.full(len(words), -20.0, np.float32)
+    end = start.copy()
+    first, second = (place for place, word in enumerate(words) if word == "quayside")
+    start[first] = end[first] = 5.0  # the domain of the address
+    start[second] = end[second] = 3.0  # one word of the file's name
+    pending.add(Logits(start, end))
+    best, other = pending.answers(2)
+    assert (best.text, other.text) == ("ada@quayside.example", "quayside_logo.svg")
+    assert best.confidence > 0.9
+    # It has three words, of which the right answer, "quayside", has one: 2 / (1 + 3).
+    assert other.confidence == pytest.approx(0.5, abs=0.05)

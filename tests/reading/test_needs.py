@@ -23,7 +23,8 @@ NEEDS = "An answer would need a sentence that says when; this passage never ment
 def test_the_kind_of_answer_and_the_missing_words_are_named() -> None:
     assert what_it_needs(QUESTION, PASSAGE, "this passage") == NEEDS
     assert what_it_needs("Who opened the museums?", PASSAGE, "it") == (
-        "An answer would need a sentence that names a person; nothing in it does."
+        "An answer would need a sentence that names a person; "
+        "it has the words of the question, but no such sentence was found."
     )
     assert what_it_needs("how many guides work here", PASSAGE, "it").startswith(
         "An answer would need a sentence that gives a number; it never mentions “guides”"

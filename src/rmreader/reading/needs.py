@@ -48,7 +48,7 @@ def what_it_needs(question: str, text: str, where: str) -> str:
     need = f"An answer would need a sentence that {_kind(question)}"
     missing = [f"“{word}”" for word in missing_words(question, text)]
     if not missing:
-        return f"{need}; nothing in {where} does."
+        return f"{need}; {where} has the words of the question, but no such sentence was found."
     return f"{need}; {where} never mentions {_listed(missing)}."
 
 

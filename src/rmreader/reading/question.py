@@ -281,12 +281,27 @@ class PendingQuestion:
         last: int,
         better: Sequence[Answer],
     ) -> Answer:
-        """The answer with its confidence, which is no higher than that of a better one."""
+        """The answer with its confidence, which is no higher than that of a better one.
+
+        A second answer is judged by all of its words: a part of it may be a part of the best one,
+        as "quayside" of a file's name and of a mail address.
+        """
         assert self.spans is not None
+        if better:
+            first, last = self._tokens_of(answer, first, last)
         confidence = self._confidence_of(self.spans, first, last)(self.temperature)
         if better:
             confidence = min(confidence, better[-1].confidence)
         return dataclasses.replace(answer, confidence=confidence)
+
+    def _tokens_of(self, answer: Answer, first: int, last: int) -> tuple[int, int]:
+        """The first and the last token of an answer that was made of these, among those read."""
+        starts = self.passage_tokens.starts[self.places]
+        ends = self.passage_tokens.ends[self.places]
+        new_first = int(np.searchsorted(ends, answer.start, side="right"))
+        new_last = int(np.searchsorted(starts, answer.end, side="left")) - 1
+        is_there = 0 <= new_first <= new_last < len(self.places)
+        return (new_first, new_last) if is_there else (first, last)
 
     def _answer(self, first: int, last: int, score: float) -> Answer:
         """The answer from one token that was read to another, without a confidence."""

@@ -140,8 +140,9 @@ class Reader:
         An empty sequence says that there is no answer: the passage does not say, by the reader's
         own decision (``always`` switches it off and takes an answer for granted), or none is sure
         enough, or there is no word to read. Its ``no_answer`` is the chance of the first, its
-        ``guess`` the best answer all the same. No answer reaches across a blank line or a tab;
-        ``breaks`` has no effect any more. A question without a word is a ``UserError``.
+        ``guess`` the best answer all the same. No answer reaches across a blank line, a tab, or the
+        end of a line before an item or a field. ``breaks`` has no effect any more. A question
+        without a word is a ``UserError``.
 
         >>> answers = Reader.load().ask("Who wrote it?", "Ada Lovelace wrote the letter.")
         >>> answers.best.text, answers.best.start, answers.best.end
