@@ -270,8 +270,13 @@ class PendingQuestion:
 
     def _is_worth(self, answer: Answer, better: Sequence[Answer]) -> bool:
         """Whether an answer may follow better ones: the name of a column only follows another."""
-        if not better or self._columns.is_name(better[0].start, better[0].end):
+        if not better:
             return True
+
+        best = better[0]
+        if self._columns.is_name(best.start, best.end):
+            return True
+
         return not self._columns.is_name(answer.start, answer.end)
 
     def _with_confidence(
@@ -300,8 +305,10 @@ class PendingQuestion:
         ends = self.passage_tokens.ends[self.places]
         new_first = int(np.searchsorted(ends, answer.start, side="right"))
         new_last = int(np.searchsorted(starts, answer.end, side="left")) - 1
-        is_there = 0 <= new_first <= new_last < len(self.places)
-        return (new_first, new_last) if is_there else (first, last)
+        if not 0 <= new_first <= new_last < len(self.places):
+            return first, last
+
+        return new_first, new_last
 
     def _answer(self, first: int, last: int, score: float) -> Answer:
         """The answer from one token that was read to another, without a confidence."""
