@@ -32,7 +32,7 @@ def run_tests(
     words += ["-c", os.devnull, "--rootdir", str(folder), "test_it.py"]
     paths = {"PYTHONPATH": os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS.parent / "src")))}
     return subprocess.run(
-        words, cwd=folder, env={**environment, **paths}, capture_output=True, text=True, timeout=120, check=False
+        words, cwd=folder, env={**environment, **paths}, capture_output=True, text=True, timeout=900, check=False
     )
 
 
