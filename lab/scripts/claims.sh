@@ -6,7 +6,8 @@
 #   lab/scripts/claims.sh table5 DATA MINUTES [-- OPTION …]                 attentions of the readers of table4
 #   lab/scripts/claims.sh rl DATA MINUTES --init READER [KEY=VALUE …] [-- OPTION …]   DCRL, SCST and more ML from a reader
 #   lab/scripts/claims.sh cell DATA MINUTES [KEY=VALUE …] [-- OPTION …]     the paper's own conditions: 12 starts with and
-#                                         without reattention; then DCRL, SCST and neither from each; attacked as well
+#                                         without reattention; then DCRL, SCST and more ML from each; attacked as well.
+#                                         lab/scripts/cell.sh is the same for a machine without spaCy or a network
 #
 # DATA has squad-v1.1/ and adversarial/ as the guide has them; settings are the recipe's, options those of `python -m lab study`
 # (as --seeds 1 --rows 0,1,4 --second training.epochs=3). KEPT gets one line per training (NAME names its file); the folders in
@@ -35,7 +36,7 @@ table4)
 cell)
     study ablation lab/studies/cell.yaml "inputs.vectors=$data/glove/glove.6B.100d.squad.txt.gz" "${words[@]}" \
         --addsent "$data/adversarial/addsent.json.gz" --addonesent "$data/adversarial/addonesent.json.gz" \
-        "${stage[@]}" --seeds 12 --rows 1,2,3,4 --out "$RUNS/cell" --keep "$KEPT/cell.jsonl" "$@" || status=$? ;;
+        "${stage[@]}" --seeds 12 --rows 1,2,3,4 --more-ml --out "$RUNS/cell" --keep "$KEPT/cell.jsonl" "$@" || status=$? ;;
 table1)
     study rounds small "${network[@]}" "${words[@]}" "${stage[@]}" \
         --out "$RUNS/rounds-$NAME" --keep "$KEPT/rounds-$NAME.jsonl" "$@" || status=$? ;;

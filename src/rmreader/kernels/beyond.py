@@ -122,6 +122,20 @@ def _lstm_of_torch(
     return torch._VF.lstm(data, sizes, (zero, zero), weights, True, 1, 0.0, learns, True)
 
 
+def lend_memory(tensor: Tensor) -> list[Any]:
+    """Return what another process maps a tensor's GPU memory by, as plain data."""
+    parts = tensor.untyped_storage()._share_cuda_()
+    return [part.hex() if isinstance(part, bytes) else part for part in parts]
+
+
+def map_memory(lent: Sequence[Any], shape: Sequence[int]) -> Tensor:
+    """Map the float16 tensor that another process lends; it may raise anything."""
+    parts = [bytes.fromhex(part) if isinstance(part, str) else part for part in lent]
+    storage = torch.UntypedStorage._new_shared_cuda(*parts)
+    empty = torch.empty(0, dtype=torch.float16, device=storage.device)
+    return empty.set_(storage).view(*shape)
+
+
 @contextlib.contextmanager
 def any_lengths() -> Iterator[None]:
     """Compile for lengths that are equal by chance only, and for many at one place."""

@@ -29,6 +29,7 @@ from rmreader.core.files.cache import cache_folder
 from rmreader.data.encoded import Encoded
 from rmreader.model.contextual import FrozenEncoder
 from rmreader.model.encoder import take_rows
+from rmreader.training.lent_vectors import borrow
 
 _FORMAT = 1
 _CHUNK = 32_768  # tokens; 176 MB for seven layers of 384 numbers
@@ -73,13 +74,25 @@ def open_vectors(
         tables = [_in_memory(encoded, encoder, part, place) for part in _PARTS]
         return FrozenVectors(*tables)
 
-    folder = cache_folder("contextual", cache_dir) / f"{encoder.fingerprint}-{encoded.content}"
+    folder = vector_folder(encoded, encoder, cache_dir)
+    files = [folder / f"{part}.f16" for part in _PARTS]
+    lent = borrow(folder, files, next(encoder.parameters()).device)
+    if lent is not None:
+        return FrozenVectors(*lent)
     with user_error_on(f"{folder}: contextual vectors cannot be kept ({{why}}).", OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder):  # one process builds, others that want the same vectors wait for it
             tables = [_complete(folder, part, encoded, encoder) for part in _PARTS]
 
     return FrozenVectors(*(table.to(device) for table in tables))
+
+
+def vector_folder(
+    encoded: Encoded, encoder: FrozenEncoder, cache_dir: str | Path | None = None
+) -> Path:
+    """Where the vectors of a file are kept, by the content of encoder and texts."""
+    name = f"{encoder.fingerprint}-{encoded.content}"
+    return cache_folder("contextual", cache_dir) / name
 
 
 def _in_memory(encoded: Encoded, encoder: FrozenEncoder, part: str, device: torch.device) -> Tensor:

@@ -1,0 +1,139 @@
+"""The answers of the paper's cell: those of each training, compactly, and of twelve readers together.
+
+    python -m lab.scripts.cell_answers RUNS DATA OUT [KIND …]
+
+Adds to OUT/answers.jsonl.gz a line for each finished training below RUNS that is not yet there: its answers to
+dev, AddSent and AddOneSent, in the order of these files. KIND is a folder of trainings without its seed, as
+ml/full or second/dcrl-full: with two finished ones or more, they answer together, too, by the mean of their
+p₁ and of their p₂ (as `rmreader.reading.ensemble` does), on the GPU if there is one. That is a line of its own and
+a row of OUT/together.jsonl, which `study all` prints. Tags and vectors come from the cache, so spaCy is not needed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lab.runs import complete
+from lab.scripts.carry import QUESTIONS
+from lab.studies.report import Report, keep_report
+from rmreader.core.errors import UserError
+from rmreader.data.encode import encode_file
+from rmreader.data.squad import read_squad
+from rmreader.model.spans import top_spans
+from rmreader.scoring.squad import score, score_adversarial
+from rmreader.training.contextual import ContextualInputs
+from rmreader.training.evaluate import in_order
+from rmreader.training.feed import Feed
+from rmreader.training.reader_folder import load_network, pick_device
+
+FILES = dict(zip(("dev", "addsent", "addonesent"), QUESTIONS[1:], strict=True))
+BATCH = 64
+
+
+def seeds_of(runs: Path, kind: str) -> list[Path]:
+    """The finished trainings of a kind, by seed."""
+    folders = [folder for folder in runs.glob(f"{kind}-seed-*") if complete(folder)]
+    return sorted(folders, key=lambda folder: int(folder.name.rpartition("-")[2]))
+
+
+@torch.no_grad()
+def together(readers: Sequence[Path], questions: Path) -> dict[str, str]:
+    """The best answers by the mean of the readers' probabilities, by the questions' ids."""
+    device = pick_device(None)
+    encoded = encode_file(questions)
+    batches = in_order(encoded, BATCH)
+    sums: list[tuple[Tensor, Tensor]] = []
+    lengths: list[Tensor] = []
+    longest = 0
+    feed = None
+    contextual = None
+    for reader in readers:
+        network, lexicon, recipe = load_network(reader, device)
+        longest = recipe.decoding.max_length
+        if contextual is None:
+            contextual = ContextualInputs(recipe.inputs, device, reader=reader)
+        elif contextual.inputs != recipe.inputs:
+            raise UserError(f"{reader}: it reads other inputs than the readers before it.")
+        # Words without a vector have one in each reader, so each has a lexicon of its own.
+        feed = Feed(encoded, lexicon, device, contextual=contextual)
+        network.eval()
+        for place, (_, batch) in enumerate(feed.batches(batches)):
+            pointers = network(feed.fill(batch))
+            both = pointers.log_p1.double().exp(), pointers.log_p2.double().exp()
+            if place == len(sums):
+                sums.append(both)
+                lengths.append(batch.context_lengths)
+            else:
+                sums[place] = sums[place][0] + both[0], sums[place][1] + both[1]
+    texts = [""] * len(encoded)
+    for index, (first, last), own in zip(batches, sums, lengths, strict=True):
+        starts, ends, _ = top_spans(first.log(), last.log(), own, longest, 1)
+        for i, start, end in zip(index.tolist(), starts[:, 0], ends[:, 0], strict=True):
+            begins, stops = encoded.spans(i)
+            texts[i] = encoded.passage(i)[begins[int(start)] : stops[int(end)]]
+    return dict(zip(encoded.ids, texts, strict=True))
+
+
+def scores(answers: Mapping[str, Mapping[str, str]], data: Path) -> list[str]:
+    """EM and F1 on each file, as a row of a table."""
+    cells = []
+    for name, file in FILES.items():
+        rule = score if name == "dev" else score_adversarial
+        found = rule(read_squad(data / file), answers[name]).tree()
+        cells.append(f"{found['exact_match']:.2f} / {found['f1']:.2f}")
+    return cells
+
+
+def collect(runs: Path, out: Path) -> None:
+    """Add the answers of trainings that have finished since."""
+    known = set()
+    path = out / "answers.jsonl.gz"
+    if path.is_file():
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            known = {json.loads(line)["name"] for line in file}
+    for folder in sorted(path.parent.parent for path in runs.glob("*/*/predictions/dev.json")):
+        name = f"{folder.parent.name}/{folder.name}"
+        written = [folder / "predictions" / f"{data}.json" for data in FILES]
+        if name not in known and all(one.is_file() for one in written):
+            answers = [json.loads(one.read_text(encoding="utf-8")) for one in written]
+            keep_answers(out, name, dict(zip(FILES, answers, strict=True)))
+
+
+def keep_answers(out: Path, name: str, answers: Mapping[str, Mapping[str, str]]) -> None:
+    """Add one line, compressed by itself: a file of such parts is read as one."""
+    line = {"name": name, **{data: list(texts.values()) for data, texts in answers.items()}}
+    out.mkdir(parents=True, exist_ok=True)
+    with gzip.open(out / "answers.jsonl.gz", "at", encoding="utf-8") as file:
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    """Collect what is there, and ask the readers of each kind together."""
+    runs, data, out = map(Path, sys.argv[1:4])
+    collect(runs, out)
+    rows = []
+    for kind in sys.argv[4:]:
+        readers = seeds_of(runs, kind)
+        if len(readers) > 1:
+            best = [reader / "best" for reader in readers]
+            answers = {name: together(best, data / file) for name, file in FILES.items()}
+            name = f"{kind}, {len(readers)} readers"
+            keep_answers(out, f"together/{name}", answers)
+            rows.append([name, *scores(answers, data)])
+            print(*rows[-1], flush=True)
+    if rows:
+        header = ["readers that answer together", "dev EM / F1", "AddSent", "AddOneSent"]
+        title = "The paper's own conditions: readers of different starts together"
+        note = "The paper's twelve have 81.2 / 87.9 on dev; it has no attacked scores of them."
+        keep_report(out / "together.jsonl", Report("together", title, header, rows, [note]))
+
+
+if __name__ == "__main__":
+    main()
