@@ -124,7 +124,7 @@ def _lstm_of_torch(
 
 def lend_memory(tensor: Tensor) -> list[Any]:
     """Return what another process maps a tensor's GPU memory by, as plain data."""
-    parts = tensor.untyped_storage()._share_cuda_()
+    parts = tensor.untyped_storage()._share_cuda_()  # type: ignore[no-untyped-call]
     return [part.hex() if isinstance(part, bytes) else part for part in parts]
 
 
