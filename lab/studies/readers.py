@@ -4,10 +4,11 @@ is needed."""
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.studies.cached import CachedEngine
 from rmreader.core.errors import UserError
 from rmreader.data.squad import Dataset, read_squad
 from rmreader.readers.folder import MANIFEST, find, open_folder, reader_names
-from rmreader.reading.ensemble import CachedEngine, Ensemble
+from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.evaluate import best_answers
 from rmreader.reading.reader import Reader
 

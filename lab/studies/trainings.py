@@ -20,10 +20,12 @@ from lab.studies.attention import study_attention
 from lab.studies.report import WORDS, Report, keep_report, save
 from lab.studies.scores import study_breakdown, study_scores
 from lab.studies.tables import OBJECTIVES, START, ablation_table, rl_table
+from rmreader.core.errors import UserError
 from rmreader.core.recipe import Recipe, load_recipe, recipe_from, to_tree
 from rmreader.data.split import split_seed
 from rmreader.data.squad import read_squad
-from rmreader.training.run_folder import fingerprint, flat, init_recipe
+from rmreader.readers.folder import RECIPE
+from rmreader.training.run_folder import find_init, fingerprint, flat
 
 
 def study_ablation(
@@ -85,7 +87,7 @@ def study_rl(
     ``vary`` are variants of DCRL, as ``k32:training.top_k=32``. What is held out for selection is
     what was held out when the starting network was trained.
     """
-    started = init_recipe(init)
+    started = _init_recipe(init)
     words = overrides if recipe else [*WORDS["second_stage"], *overrides]
     settings = load_recipe(recipe, words) if recipe else recipe_from(to_tree(started), words)
     held = [
@@ -169,3 +171,15 @@ def study_all(recipe: Recipe, job: Job, rows: str = "", second: Sequence[str] = 
         ]:
             keep_report(log / f"{one.name.replace('failures', 'breakdown')}.jsonl", one)
     return [problem for one in trained for problem in one.problems]
+
+
+def _init_recipe(init: str) -> Recipe:
+    """The recipe of what ``training.init`` names."""
+    manifest = find_init(init)
+    if manifest is not None:
+        for folder in (manifest.parent, manifest.parent.parent / "run"):
+            if (folder / RECIPE).is_file():
+                return load_recipe(folder / RECIPE)
+    raise UserError(
+        f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best."
+    )

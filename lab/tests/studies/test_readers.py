@@ -16,6 +16,7 @@ from lab_support.networks import open_network
 from typer.testing import CliRunner
 
 from lab.cli import app
+from lab.studies.cached import CachedEngine
 from lab.studies.readers import load, predictions
 from lab.studies.report import Report, save
 from lab.studies.scores import study_scores
@@ -25,7 +26,7 @@ from rmreader.data.encode import encode_file
 from rmreader.data.squad import Article, Dataset, Paragraph, Question, read_squad
 from rmreader.readers.write import update
 from rmreader.reading.engine.engines import EncoderInput
-from rmreader.reading.ensemble import CachedEngine, Ensemble
+from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.evaluate import best_answers as answers
 from rmreader.reading.evaluate import evaluate
 from rmreader.scoring.squad import normalize, score, score_adversarial

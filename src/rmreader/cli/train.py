@@ -32,6 +32,14 @@ RecipeName = Annotated[
     ),
 ]
 
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
+]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="DEVICE", help="cpu, cuda, cuda:1 …; by default the GPU if there is one."),
+]
+
 
 def split_words(words: list[str] | None) -> tuple[str | None, list[str]]:
     """The recipe, if the first word is no setting, and the settings to change."""
@@ -75,15 +83,8 @@ def train(
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings to change, as network.blocks=2."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
-    ] = False,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda, cuda:1 …; by default the GPU if there is one."
-        ),
-    ] = None,
+    resume: Resume = False,
+    device: Device = None,
     curve: Annotated[
         bool, typer.Option("--curve", help="Report dev scores at every evaluation, too.")
     ] = False,
@@ -178,15 +179,8 @@ def tune(
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings to change, as training.epochs=5."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")
-    ] = False,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICE", help="cpu, cuda, cuda:1 …; by default the GPU if there is one."
-        ),
-    ] = None,
+    resume: Resume = False,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Tune a trained reader on examples of your own, from tens to thousands.

@@ -148,18 +148,6 @@ def find_init(init: str | Path) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def init_recipe(init: str) -> Recipe:
-    """The recipe of what ``training.init`` names."""
-    manifest = find_init(init)
-    if manifest is not None:
-        for folder in (manifest.parent, manifest.parent.parent / "run"):
-            if (folder / RECIPE).is_file():
-                return load_recipe(folder / RECIPE)
-    raise UserError(
-        f"{init}: neither a reader folder nor a run; give what `rmreader train` left, as OUT/best."
-    )
-
-
 def fingerprint(init: str | Path) -> str:
     """The checksums of the weights that ``training.init`` names, by whatever path; empty where
     there are none."""

@@ -57,7 +57,6 @@ class _RtfWalk:
         self._encoding = "cp1252"
         self._groups: list[tuple[bool, int]] = []
         self._is_hidden = False
-        self._is_first = False
         self._fallback = 1
         self._to_skip = 0
         self._in_table = False
