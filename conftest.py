@@ -35,6 +35,7 @@ TOGETHER = (
     ("tests/training/test_tune.py",),
     ("tests/server/test_page", "lab/tests/studies/test_claims.py::test_the_page_opens_in_chromium"),
     ("lab/tests/studies/test_trainings.py",),
+    ("tests/test_guide.py::test_the_site_",),
 )
 """Tests with fixtures that cost more than the tests that use them: all of such places are run by
 one worker."""

@@ -114,13 +114,15 @@ def test_lines_that_differ_are_told() -> None:
     assert guide.differences([], ["anything"]) == []
 
 
-def _build(site: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site in a folder; a warning is an error."""
     if importlib.util.find_spec("material") is None:
         pytest.skip("no mkdocs-material here: pip install 'rmreader[docs]'")
+    folder = tmp_path_factory.mktemp("guide") / "site"
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -129,12 +131,11 @@ def _build(site: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
+    return folder
 
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    _build(site)
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
     assert pages <= {page.stem for page in site.glob("*.html")}
     assert "var __index" in (site / "search" / "search_index.js").read_text(encoding="utf-8")[:100]
@@ -147,13 +148,12 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_site_is_searched_from_a_folder_without_a_network(chromium: Any, tmp_path: Path) -> None:
-    _build(tmp_path / "site")
+def test_the_site_is_searched_from_a_folder_without_a_network(chromium: Any, site: Path) -> None:
     page = chromium.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     try:
-        page.goto((tmp_path / "site" / "index.html").as_uri())
+        page.goto((site / "index.html").as_uri())
         page.fill("input[name=query]", "chimney sweep")
         page.wait_for_selector(".md-search-result__item", timeout=60_000)
         assert "A mailbox" in page.inner_text(".md-search-result__list")

@@ -110,7 +110,8 @@ def test_one_commit_gives_the_same_bytes_wherever_it_is_built(tmp_path: Path) ->
         # Other weights than those that ship, which are large and say nothing here.
         copy = tmp_path / name
         ignore = shutil.ignore_patterns(
-            ".git", ".venv", "tests", "lab", "*.safetensors", "__pycache__", "*.so", "build"
+            *(".git", ".venv", ".versions", ".hypothesis", "*_cache", "__pycache__", "build", "dist"),
+            *("tests", "lab", "*.safetensors", "*.so"),
         )
         shutil.copytree(ROOT, copy, ignore=ignore)
         (copy / "src/rmreader/readers/shipped/small/weights.safetensors").write_bytes(b"weights")
