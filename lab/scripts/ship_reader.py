@@ -62,7 +62,7 @@ def ship(args: argparse.Namespace) -> None:
             "calibration" not in (about := open_folder(small)).about
         ):  # by the very engine that ships
             rows = questions_of(args.held_out, about.recipe.network.no_answer)
-            calibrate(small, rows, answered=args.answered)
+            calibrate(small, rows, answered=args.answered, balanced=True)
         scores = {called(data): measured(small, data) for data in (args.dev, *args.also)}
         if about.recipe.network.no_answer:
             scores[HELD_OUT] = measured(small, args.held_out)

@@ -168,3 +168,21 @@ def test_a_share_of_the_questions_that_have_an_answer_is_answered(answered: floa
     given = np.array(chances)
     assert np.mean(given <= before.threshold) < 0.8
     assert np.mean(given <= after.threshold + 1e-9) >= answered - 1 / len(chances)
+
+
+def test_chances_of_balanced_questions_are_those_of_as_many_with_as_without() -> None:
+    reader = Reader.load("small")
+    rows = []
+    for number in range(40):
+        passage = f"The shop in street {number} opens at {number % 12 + 1} o'clock."
+        references = (f"{number % 12 + 1} o'clock",) if number % 4 else ()
+        question = "When does the shop open?" if number % 3 else "Who runs it?"
+        rows.append(QuestionRow(str(number), question, passage, references))
+
+    plain = fit(reader, rows).decision
+    balanced = fit(reader, rows, balanced=True).decision
+    assert plain is not None
+    assert balanced is not None
+    assert balanced.scale == plain.scale
+    # Of 40 questions 30 have an answer: odds of 3 to 1 that the plain chances have in them.
+    assert balanced.shift == pytest.approx(plain.shift + np.log(3))

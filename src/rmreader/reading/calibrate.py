@@ -3,6 +3,7 @@ temperature of its confidences and, where it can tell that there is no answer, s
 that chance."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,12 @@ class Calibration:
     decision: Decision | None = None
 
 
-def fit(reader: Reader, rows: Iterable[QuestionRow], answered: float = 0.0) -> Calibration:
+def fit(
+    reader: Reader,
+    rows: Iterable[QuestionRow],
+    answered: float = 0.0,
+    balanced: bool = False,
+) -> Calibration:
     """The temperature under which the confidences of the best answers have the lowest log loss
     against their F1.
 
@@ -54,6 +60,7 @@ def fit(reader: Reader, rows: Iterable[QuestionRow], answered: float = 0.0) -> C
     if there is, on those with an answer.
 
     ``answered``: of the questions with an answer, the share that must be answered at least.
+    ``balanced``: chances as if half of all questions had no answer, whatever their share is here.
     """
     questions = _scored_questions(reader, rows)
     if not any(question.has_answer for question in questions):
@@ -64,7 +71,7 @@ def fit(reader: Reader, rows: Iterable[QuestionRow], answered: float = 0.0) -> C
     has_answer = np.array([question.has_answer for question in questions])
     decision = reader.decision
     if decision is not None and not has_answer.all():
-        decision = _fit_decision(log_odds, has_answer, f1s, answered)
+        decision = _fit_decision(log_odds, has_answer, f1s, answered, balanced)
 
     def confidences(temperature: float) -> NDArray[np.float64]:
         return np.array([question.confidence(temperature) for question in questions])
@@ -121,6 +128,7 @@ def _fit_decision(
     has_answer: NDArray[np.bool_],
     f1s: NDArray[np.float64],
     answered: float,
+    balanced: bool,
 ) -> Decision:
     """Scale and shift by logistic regression; an answer is given where it is expected to score more
     than silence.
@@ -132,6 +140,10 @@ def _fit_decision(
     """
     expected = float(f1s[has_answer].mean())
     scale, shift = fit_decision(log_odds, ~has_answer)
+    if balanced:
+        # Another share of questions without an answer moves all log-odds alike.
+        share = float(has_answer.mean())
+        shift += math.log(share / (1 - share))
     fitted = Decision(scale, shift, threshold=expected / (1 + expected))
     if not answered:
         return fitted
@@ -145,6 +157,7 @@ def calibrate(
     rows: Iterable[QuestionRow],
     engine: str | None = None,
     answered: float = 0.0,
+    balanced: bool = False,
 ) -> Calibration:
     """Fit a reader's temperature and decision, see ``fit``, and keep them in its folder."""
     if (shipped := find(folder)) != Path(folder):
@@ -153,7 +166,7 @@ def calibrate(
         )
 
     reader = Reader.load(folder, engine=engine)  # type: ignore[arg-type]
-    found = fit(reader, rows, answered)
+    found = fit(reader, rows, answered, balanced)
     told = {"before": found.error_before, "after": found.error_after, "questions": found.questions}
     decided = (
         {"no_answer": dataclasses.asdict(found.decision)} if found.decision is not None else {}

@@ -28,7 +28,7 @@ class Band:
 
 
 SURE = Band(min_confidence=0.76, max_no_answer=0.05)
-LIKELY = Band(min_confidence=0.74, max_no_answer=0.20)
+LIKELY = Band(min_confidence=0.74, max_no_answer=0.15)
 PROMISES = {"sure": 0.95, "likely": 0.80}  # shares that are right, or overlap with a right answer
 WORTH_SHOWING = 0.05  # confidence of a second answer
 FIRM_REFUSAL = 0.5  # a refusal that is less sure than this is a "perhaps"
