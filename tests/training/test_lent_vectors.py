@@ -44,7 +44,7 @@ def test_nothing_is_borrowed_where_nothing_is_lent(file: Path) -> None:
     assert borrow(file.parent, [file], torch.device("cpu")) is None
 
 
-@pytest.mark.parametrize("process", [os.getpid(), 2**22 + 1])  # there is no such process
+@pytest.mark.parametrize("process", [os.getpid(), 2**22 + 1], ids=["ours", "nobody"])
 def test_what_cannot_be_mapped_is_not_borrowed(file: Path, process: int, capsys: pytest.CaptureFixture[str]) -> None:
     memory = [0, "00" * 64, 5376000, 0, "2f6e6f6e65", 0, "00" * 64, False]
     note = {"process": process, "tables": [{"memory": memory, "shape": [1000, 7, 384]}]}
