@@ -35,6 +35,7 @@ SQuAD 2.0's training questions, which hold those of 1.1; texts of everyday life,
 CARDS = {
     "base": (
         *("--base-model", "thenlper/gte-small"),
+        *("--allowed-loss", "0.35"),  # 8 bits cost 0.30 F1 of the held-out questions
         "--summary",
         "GTE-small, twelve layers, tuned along with the network on pairs of question and passage; says when the "
         "passage does not say.",

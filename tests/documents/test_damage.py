@@ -245,6 +245,7 @@ def test_what_a_busy_machine_could_not_read_is_read_by_the_next_run(
         program = "import time\nwhile True: time.sleep(1)"
         sentence = "x.docx: not read in 0.6 s, as the machine is busy; try again later."
         monkeypatch.setattr(indexing, "_PATIENCE", 0.01)
+    sandboxes.sandbox.close()  # one that an earlier test started would read it
     with monkeypatch.context() as patch:
         patch.setattr(sandboxes, "_PROGRAM", program)
         first = add(index, [folder], workers=1)

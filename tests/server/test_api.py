@@ -73,9 +73,10 @@ def test_offsets_count_code_points_and_fit_the_passage(server: Any) -> None:
     assert all(passage[a["start"] : a["end"]] == a["text"] for a in body["answers"])
 
 
-def test_a_passage_without_a_word_has_no_answer(server: Any) -> None:
-    body = server.post("/v1/answer", {"question": "Who?", "passage": " \n\t "}).json()
-    assert body == {"answer": None, "answers": []}
+def test_a_passage_without_a_word_is_refused_as_everywhere(server: Any) -> None:
+    reply = server.post("/v1/answer", {"question": "Who?", "passage": " \n\t "})
+    assert reply.status_code == 422
+    assert reply.json()["error"]["message"] == "passage: the passage is empty; give a text to read."
 
 
 def test_attention_comes_by_word_and_every_column_sums_to_one(server: Any, passage: str, questions: list[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.processes import started
 
 from rmreader.training.lent_vectors import _is_same, borrow, lend
 
@@ -64,12 +65,15 @@ def test_borrowed_rows_are_compared_with_those_on_disk(file: Path) -> None:
 def test_another_process_reads_the_lenders_memory(file: Path) -> None:
     words = [sys.executable, "-c", LENDER, str(file.parent)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(words, text=True, **pipes) as lender:  # type: ignore[call-overload]
+    with started(words, text=True, **pipes) as lender:
+        assert lender.stdout is not None
+        assert lender.stdin is not None
         assert lender.stdout.readline() == "lent\n"
         tables = borrow(file.parent, [file], GPU)
         assert tables is not None
         assert torch.equal(tables[0].cpu(), table_of(file))
         lender.stdin.close()
+        lender.wait(timeout=60)
     assert not (file.parent / "lent.json").exists()
 
 
