@@ -140,9 +140,9 @@ def ablation(
         bool,
         typer.Option("--more-ml", help="A row that goes on by maximum likelihood, too."),
     ] = False,
-    rows_first: Annotated[
+    starts_first: Annotated[
         bool,
-        typer.Option("--rows-first", help="All seeds of a row before the next row."),
+        typer.Option("--starts-first", help="All first stages before any second stage."),
     ] = False,
     second: Second = None,
     seeds: Seeds = 3,
@@ -163,7 +163,7 @@ def ablation(
     chosen = choose(rows, ml_only)
     if more_ml:
         chosen.append(MORE_ML)
-    report = study_ablation(recipe_of(words), job, chosen, name, second or (), rows_first)
+    report = study_ablation(recipe_of(words), job, chosen, name, second or (), starts_first)
     _show([report], out, json)
 
 

@@ -34,14 +34,15 @@ def study_ablation(
     rows: Sequence[paper.Ablation],
     name: str = "ablation",
     second: Sequence[str] = (),
-    rows_first: bool = False,
+    starts_first: bool = False,
 ) -> Report:
     """Table 4: train what the rows need and compare; as ``ablation-ml`` and ``rounds``, after
     maximum likelihood alone.
 
     ``second`` changes settings of the second stage. A seed's trainings come together, so that a
-    study that is stopped has whole seeds; with ``rows_first`` it has whole rows. A second stage has
-    its first one's seed, so that the same articles are held out.
+    study that is stopped has whole seeds; with ``starts_first`` all first stages come before any
+    second one, as where they alone answer together. A second stage has its first one's seed, so
+    that the same articles are held out.
     """
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
     further = [] if name == "rounds" else [*WORDS["second_stage"], *second]
@@ -66,15 +67,13 @@ def study_ablation(
             members.setdefault(later, Member(later, words, first.name))
 
     seeds = range(1, job.seeds + 1)
-    if rows_first:
+    for seed in seeds:
         for row in rows:
-            for seed in seeds:
-                add(row, seed)
-    else:
-        for seed in seeds:
-            for row in rows:
-                add(row, seed)
-    lines, problems = train_all(job, recipe, list(members.values()))
+            add(row, seed)
+    trainings = list(members.values())
+    if starts_first:
+        trainings.sort(key=lambda member: member.after != "")
+    lines, problems = train_all(job, recipe, trainings)
     return replace(ablation_table(list(lines.values()), rows, name), problems=problems)
 
 

@@ -382,21 +382,21 @@ def test_a_study_stops_in_time_and_says_what_is_left(
         assert f"{name}: it stopped before its end; give the command again" in done.stderr
 
 
-@pytest.mark.parametrize("rows_first", [False, True])
-def test_a_study_goes_seed_by_seed_or_row_by_row(
-    tiny: Any, recipe_file: Path, tmp_path: Path, rows_first: bool
+@pytest.mark.parametrize("starts_first", [False, True])
+def test_a_study_goes_seed_by_seed_or_begins_with_all_starts(
+    tiny: Any, recipe_file: Path, tmp_path: Path, starts_first: bool
 ) -> None:
     files = ["--train", str(tiny.train), "--dev", str(tiny.dev), "--out", str(tmp_path)]
     words = ["study", "ablation", str(recipe_file), *files, "--device", "cpu", "--seeds", "2"]
     words += ["--rows", "4", "--more-ml", "training.epochs=9999", "--minutes", "0.001"]
-    done = CliRunner().invoke(app, words + ["--rows-first"] * rows_first)
+    done = CliRunner().invoke(app, words + ["--starts-first"] * starts_first)
     left = re.findall(r"(\S+): it stopped before its end", done.stderr)
-    first = ["ml/full", "second/dcrl-full"]
-    later = ["second/scst-full", "second/ml-full"]
-    by_seed = [f"{name}-seed-{seed}" for seed in (1, 2) for name in (*first, *later)]
-    by_row = [f"{name}-seed-{seed}" for seed in (1, 2) for name in first]
-    by_row += [f"{name}-seed-{seed}" for name in later for seed in (1, 2)]
-    assert left == (by_row if rows_first else by_seed)
+    starts = ["ml/full"]
+    later = ["second/dcrl-full", "second/scst-full", "second/ml-full"]
+    by_seed = [f"{name}-seed-{seed}" for seed in (1, 2) for name in (*starts, *later)]
+    by_stage = [f"{name}-seed-{seed}" for seed in (1, 2) for name in starts]
+    by_stage += [f"{name}-seed-{seed}" for seed in (1, 2) for name in later]
+    assert left == (by_stage if starts_first else by_seed)
 
 
 def test_rows_are_chosen_by_number() -> None:
