@@ -106,11 +106,11 @@ def reading_path() -> str:
     obstacle = native.why_not()
     if obstacle is not None:
         return f"float by ONNX Runtime, slower than in C: {obstacle}"
-    kinds = {native.KINDS[kind] for kind in (native.best(), native.best_products())}
+    kind = native.KINDS[native.best()]
     lacks = ""
-    if kinds != {native.KINDS[-1]}:
-        lacks = "; AVX-512 with VNNI and bfloat16 would be faster"
-    return f"in C ({' and '.join(sorted(kinds))}{lacks})"
+    if kind != native.KINDS[-1]:
+        lacks = f"; {native.KINDS[-1]} would be faster"
+    return f"in C ({kind}{lacks})"
 
 
 def shipped_readers(folder: Path = READERS) -> list[ShippedReader]:

@@ -113,7 +113,7 @@ class OnnxEngine:
 
                 # An encoder is mostly products: without a processor's own 8-bit ones ONNX Runtime
                 # is several times as fast in float.
-                products = in_c and native.best_products() > 0
+                products = in_c and native.best() > 0
                 self.contextual = ContextualColumns(folder, weights, products)
             self.words: WordInputs = WordInputs(folder.lexicon, weights, recipe.inputs)
             model = reader_graph(weights, recipe.network, in_c=in_c)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DOMAIN = "rmreader"
 # of this name on every system: only ctypes and ONNX Runtime load it, by its path
 LIBRARY = "_native.so"
-KINDS = ("plain", "AVX2", "AVX-512 VNNI")  # as in c/native.h
+KINDS = ("plain", "AVX2", "AVX-512 VNNI", "AVX-512 VNNI and bfloat16")  # as in c/native.h
 LANES = 16
 GROUPS = 4
 
@@ -50,12 +50,7 @@ def why_not() -> str | None:
 
 def best() -> int:
     """The best of ``KINDS`` that this processor can do."""
-    return int(_loaded().lstm_best())
-
-
-def best_products() -> int:
-    """The same for products and attentions, of which the last kind needs bfloat16 as well."""
-    return int(_loaded().products_best())
+    return int(_loaded().native_best())
 
 
 def limit(kind: int | None = None) -> None:

@@ -288,13 +288,6 @@ ALWAYS TARGET void sums_vnni(Rows rows, const uint8_t *q, const int n, Ints *sum
     for (int m = 0; m < n; m++) sums[m] = (Ints)even[m] + (Ints)odd[m];
 }
 
-#include "vectors.h"
-#include "lstm.h"
-#undef TARGET
-
-/* The same with bfloat16, for the products. */
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma")))
-
 ALWAYS TARGET Floats larger_vnni(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m512)a, (__m512)b); }
 
 ALWAYS TARGET __mmask16 first_vnni(size_t n) { return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xffff); }
@@ -310,46 +303,68 @@ ALWAYS TARGET __m512i dot8_vnni(__m512i sum, int32_t lane, __m512i column) {
 }
 
 ALWAYS TARGET __m512i dot16_vnni(__m512i sum, int32_t lane, __m512i column) {
-    return (__m512i)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(lane), (__m512bh)column);
+    const __m512i two = _mm512_set1_epi32(lane), upper = _mm512_set1_epi32(-65536); /* in the order of dot16_any */
+    const __m512 a = (__m512)_mm512_and_si512(two, upper), b = (__m512)_mm512_and_si512(column, upper);
+    const __m512 now = _mm512_fmadd_ps(a, b, (__m512)sum);
+    return (__m512i)_mm512_fmadd_ps((__m512)_mm512_slli_epi32(two, 16), (__m512)_mm512_slli_epi32(column, 16), now);
 }
 
 #undef PART
 #undef AT_ONCE
 #define PART __m512i
 #define AT_ONCE GROUPS
+#include "vectors.h"
+#include "lstm.h"
+#include "products.h"
+#include "encoder.h"
+#undef TARGET
+#undef NAME
+
+/* The same with an instruction for products in bfloat16, as newer processors have it; LSTMs need none. */
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma")))
+#define NAME(name) name##_bf16
+#define limit_bf16 limit_vnni
+#define fma_bf16 fma_vnni
+#define larger_bf16 larger_vnni
+#define some_bf16 some_vnni
+#define put_bf16 put_vnni
+#define dot8_bf16 dot8_vnni
+#define walk_bf16 walk_vnni
+#define highway_bf16 highway_vnni
+
+ALWAYS TARGET __m512i dot16_bf16(__m512i sum, int32_t lane, __m512i column) {
+    return (__m512i)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(lane), (__m512bh)column);
+}
+
+#include "vectors.h"
 #include "products.h"
 #include "encoder.h"
 #undef TARGET
 #undef NAME
 #endif
 
-static int most = VNNI;
+static int most = BF16;
 
 void native_limit(int kind) { most = kind; }
 
-int lstm_best(void) {
+int native_best(void) {
     int kind = ANY;
 #ifdef X86
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) kind = AVX2;
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        kind = VNNI;
+        kind = __builtin_cpu_supports("avx512bf16") ? BF16 : VNNI;
 #endif
     return kind < most ? kind : most;
 }
 
-int products_best(void) {
-    const int kind = lstm_best();
-#ifdef X86
-    if (kind == VNNI && !__builtin_cpu_supports("avx512bf16")) return AVX2;
-#endif
-    return kind;
-}
-
 /* What the operators call, of the kind that they were told. */
 #ifdef X86
-#define CALL(name, ...) \
-    (kind == VNNI ? name##_vnni(__VA_ARGS__) : kind == AVX2 ? name##_avx2(__VA_ARGS__) : name##_any(__VA_ARGS__))
+#define CALL(name, ...)                          \
+    (kind == BF16   ? name##_bf16(__VA_ARGS__)   \
+     : kind == VNNI ? name##_vnni(__VA_ARGS__)   \
+     : kind == AVX2 ? name##_avx2(__VA_ARGS__)   \
+                    : name##_any(__VA_ARGS__))
 #else
 #define CALL(name, ...) ((void)kind, name##_any(__VA_ARGS__))
 #endif

@@ -5,7 +5,7 @@
 
 #define LANES 16
 
-enum { ANY, AVX2, VNNI };
+enum { ANY, AVX2, VNNI, BF16 };
 
 typedef struct {
     const float *gates;    /* [T, 2, 4H]: x·W_ih + b */
@@ -16,7 +16,7 @@ typedef struct {
     size_t T, H;
 } Lstm;
 
-int lstm_best(void);         /* what this processor can do */
+int native_best(void);       /* what this processor can do */
 void native_limit(int kind); /* from now on no more than this, to test the others */
 
 void lstm_walk(const Lstm *job, int direction, int kind);
@@ -102,7 +102,6 @@ typedef struct {
     uint8_t *rooms;             /* of every part */
 } Layer;
 
-int products_best(void);          /* the same for what follows: VNNI needs bfloat16 too */
 void *native_memory(size_t size); /* for what follows, to be freed; NULL if there is none */
 
 size_t linear_size(const Linear *job);

@@ -68,7 +68,7 @@ typedef struct Operator {
 typedef struct {
     Table api;
     size_t inputs;
-    int lstm, products; /* kinds of processors */
+    int kind; /* of processor */
 } Kernel;
 
 typedef struct {
@@ -153,7 +153,7 @@ static Status compute_bilstm(void *given, void *context) {
     const size_t T = (size_t)size[0][0], H = (size_t)size[0][1] / 8;
     if ((status = open_output(kernel->api, context, 0, T, 2 * H, &states))) return status;
     const Lstm job = {data[0], data[1], data[2], data[3], states, T, H};
-    return side_by_side(kernel->api, context, walk, 2, &(Task){&job, kernel->lstm});
+    return side_by_side(kernel->api, context, walk, 2, &(Task){&job, kernel->kind});
 }
 
 static Status compute_highway(void *given, void *context) {
@@ -165,7 +165,7 @@ static Status compute_highway(void *given, void *context) {
     if (status) return status;
     const size_t m = (size_t)size[1][0], w = (size_t)size[1][1];
     if ((status = open_output(kernel->api, context, 0, m, w, &o))) return status;
-    lstm_highway(data[0], data[1], o, m, w, kernel->lstm);
+    lstm_highway(data[0], data[1], o, m, w, kernel->kind);
     return NULL;
 }
 
@@ -181,8 +181,8 @@ static Status compute_linear(void *given, void *context) {
     Linear job = {.W = {data[1], data[2], data[3], data[4], inner, out}, .given = data[0], .y = y, .m = m};
     void *memory = native_memory(linear_size(&job));
     if (!memory) return ((Fail)kernel->api[FAIL])(1, "out of memory");
-    linear_start(&job, memory, kernel->products);
-    status = side_by_side(kernel->api, context, panel, linear_panels(&job), &(Task){&job, kernel->products});
+    linear_start(&job, memory, kernel->kind);
+    status = side_by_side(kernel->api, context, panel, linear_panels(&job), &(Task){&job, kernel->kind});
     free(memory);
     return status;
 }
@@ -208,8 +208,8 @@ static Status compute_align(void *given, void *context) {
         .w = w, .width = (size_t)at[3], .queries_apart = (size_t)size[0][1], .keys_apart = (size_t)size[1][1]};
     void *memory = native_memory(align_size(&job));
     if (!memory) return ((Fail)kernel->api[FAIL])(1, "out of memory");
-    align_start(&job, memory, kernel->products);
-    Task task = {&job, kernel->products};
+    align_start(&job, memory, kernel->kind);
+    Task task = {&job, kernel->kind};
     status = side_by_side(kernel->api, context, rows, align_blocks(&job), &task);
     if (!status) status = side_by_side(kernel->api, context, columns, align_groups(&job), &task);
     free(memory);
@@ -227,7 +227,7 @@ static Status compute_point(void *given, void *context) {
     if ((status = open_output(kernel->api, context, 0, 1, m, &logits))) return status;
     const Point job = {.W = {data[4], data[5], data[6], data[7], 2 * w, out}, .R = data[0], .s = data[1],
                        .of_s = data[2], .weight = data[3], .logits = logits, .m = m, .w = w};
-    return side_by_side(kernel->api, context, point, point_blocks(&job), &(Task){&job, kernel->products});
+    return side_by_side(kernel->api, context, point, point_blocks(&job), &(Task){&job, kernel->kind});
 }
 
 static Status compute_norm(void *given, void *context) {
@@ -239,7 +239,7 @@ static Status compute_norm(void *given, void *context) {
     if (status) return status;
     const size_t s = (size_t)size[0][0], n = (size_t)size[0][1];
     if ((status = open_output(kernel->api, context, 0, s, n, &y))) return status;
-    norm_rows(data[0], s, n, (Norm){data[1], data[2]}, *(const float *)data[3], y, kernel->products);
+    norm_rows(data[0], s, n, (Norm){data[1], data[2]}, *(const float *)data[3], y, kernel->kind);
     return NULL;
 }
 
@@ -269,7 +269,7 @@ static Status compute_layer(void *given, void *context) {
     void *memory = native_memory(layer_size(&job));
     if (!memory) return ((Fail)kernel->api[FAIL])(1, "out of memory");
     layer_start(&job, memory);
-    Task task = {&job, kernel->products};
+    Task task = {&job, kernel->kind};
     status = side_by_side(kernel->api, context, project, PARTS, &task);
     if (!status) status = side_by_side(kernel->api, context, head, heads, &task);
     if (!status) status = side_by_side(kernel->api, context, rest, PARTS, &task);
@@ -281,7 +281,7 @@ static Status create(const Operator *op, Table api, const void *info, void **mad
     (void)info;
     Kernel *kernel = malloc(sizeof *kernel);
     if (!kernel) return ((Fail)api[FAIL])(1, "out of memory");
-    *kernel = (Kernel){api, op->inputs(op), lstm_best(), products_best()};
+    *kernel = (Kernel){api, op->inputs(op), native_best()};
     *made = kernel;
     return NULL;
 }
