@@ -1,37 +1,38 @@
 """Fit the decision of a folder (`rmreader.documents.rank`): which passage, and whether any.
 
-    python -m lab.folders --data ../shared/data --work work/folders --model small base
-    python -m lab.folders --data ../shared/data --work work/folders --model base --test   # measured
+    python -m lab.folders --write          # fitted on both shipped readers, and put into rank.py
+    python -m lab.folders --model base     # one reader alone: its figures at rank.py's numbers, and its own fit
+    python -m lab.folders --test           # nothing is fitted: everyday `test`
 
 Every question is asked of a folder with its document and of the same folder without it. The folders:
 everyday texts, and SQuAD's training articles, of which the nine that no shipped reader learned from
-are asked about. What the readers make of the passages is kept in ``--work``, a file for each reader
-and folder, and is read again unless ``--anew``; the fit itself takes a second. rank.py has one set of
-numbers for all readers: it is fitted on all that are given, and each reader's own fit is told beside
-it, with the shares that are refused and made up at its threshold and at others. ``--write`` puts the
-numbers into rank.py; after readers or the search have changed:
+are asked about. rank.py has one set of numbers for all readers: it is fitted on all that are given,
+and each reader's own fit is told beside it, with the shares that are refused and made up at its
+threshold and at others.
 
-    python -m lab.folders --anew --write && python -m lab.folders --anew --test
-
-With ``--test`` nothing is fitted: the decision as it is, on everyday `test`.
+What a reader makes of a passage is kept in ``--work``, a line each, under the reader's checksum. So a
+run that was ended goes on where it was, a new search costs only the passages that the old one did
+not find, and after another `small` is shipped the first line above is all there is to do. After a
+change of what computes a reader (``reading/engine``), give ``--anew``.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lab.scripts import everyday
 from rmreader import Reader, Shelf
+from rmreader.core.files.manifest import file_sha256
 from rmreader.data.squad import read_squad
 from rmreader.documents import rank
 from rmreader.documents.index import Passage
@@ -56,6 +57,26 @@ class Asked:
     text: str
     answers: tuple[str, ...]
     places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader made of a question and a text."""
+
+    log_odds: float
+    """Of an answer in the text."""
+    text: str
+    confidence: float
+
+    @classmethod
+    def of(cls, answers: Answers) -> Reading:
+        """The best answer, and whether there is any."""
+        best = answers[0] if answers else None
+        return cls(
+            rank.log_odds(answers),
+            best.text if best else "",
+            best.confidence if best else 0.0,
+        )
 
 
 @dataclass(frozen=True)
@@ -160,45 +181,69 @@ def search_both(shelf: Shelf, folder: Path, asked: Sequence[Asked]) -> list[Foun
     return found
 
 
-def collect(found: Sequence[Found], reader: Reader, path: Path) -> None:
-    """Read what was found for each question; a line each."""
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as out:
-        for asked, with_it, without_it in found:
-            # A passage that is in both folders is read once.
-            texts = list(dict.fromkeys(passage.text for passage in (*with_it, *without_it)))
-            pairs = [(asked.text, text) for text in texts]
-            answers = reader.ask_many(pairs, top=1, always=True)
-            read = dict(zip(texts, answers, strict=True))
-            rows = [
-                [asdict(row) for row in judge(asked, some, read)] for some in (with_it, without_it)
-            ]
-            out.write(json.dumps(rows) + "\n")
-    part.replace(path)
+class Readings:
+    """What a reader made of passages, kept in a file; what is not there yet is read."""
+
+    def __init__(self, model: str, folder: Path, anew: bool = False) -> None:
+        self._reader = Reader.load(model, threads=1)
+        checksum = file_sha256(self._reader.folder.path / "reader.json")
+        self._path = folder / f"{Path(model).name}-{checksum[:12]}.jsonl"
+        if anew:
+            self._path.unlink(missing_ok=True)
+        self._kept: dict[str, Reading] = {}
+        for line in _whole_lines(self._path):
+            key, *values = json.loads(line)
+            self._kept[key] = Reading(*values)
+
+    def read(self, question: str, texts: Sequence[str]) -> dict[str, Reading]:
+        """What the reader makes of each of these texts."""
+        keys = {text: _key(question, text) for text in texts}
+        new = [text for text, key in keys.items() if key not in self._kept]
+        if new:
+            pairs = [(question, text) for text in new]
+            answers = self._reader.ask_many(pairs, top=1, always=True)
+            with self._path.open("a", encoding="utf-8") as out:
+                for text, given in zip(new, answers, strict=True):
+                    reading = Reading.of(given)
+                    self._kept[keys[text]] = reading
+                    out.write(json.dumps([keys[text], *astuple(reading)]) + "\n")
+        return {text: self._kept[key] for text, key in keys.items()}
 
 
-def judge(
-    asked: Asked, passages: Sequence[Passage], answers: Mapping[str, Answers]
-) -> Iterator[Read]:
+def _whole_lines(path: Path) -> list[str]:
+    """The lines of a file; one that a kill cut short is taken out of it."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return whole.splitlines()
+
+
+def _key(question: str, text: str) -> str:
+    return hashlib.blake2b(f"{question}\0{text}".encode(), digest_size=12).hexdigest()
+
+
+def read_pairs(found: Sequence[Found], readings: Readings) -> list[tuple[list[Read], list[Read]]]:
+    """What was read for each question: in the folder with its document, and without it."""
+    pairs = []
+    for asked, with_it, without_it in found:
+        texts = [passage.text for passage in (*with_it, *without_it)]
+        read = readings.read(asked.text, texts)
+        pairs.append((list(judge(asked, with_it, read)), list(judge(asked, without_it, read))))
+    return pairs
+
+
+def judge(asked: Asked, passages: Sequence[Passage], read: Mapping[str, Reading]) -> Iterator[Read]:
     """What the reader made of these passages, and whether it is right."""
     for passage in passages:
-        given = answers[passage.text]
+        given = read[passage.text]
         low, high = passage.stretch.span(0, len(passage.text))
         own = passage.file == asked.file
         right = own and any(low <= place < high for place in asked.places)
-        text = given[0].text if given else ""
-        confidence = given[0].confidence if given else 0.0
-        scores = exact_match(text, asked.answers), f1(text, asked.answers)
-        yield Read(own, right, passage.score, rank.log_odds(given), confidence, *scores)
-
-
-def load(path: Path) -> list[tuple[list[Read], list[Read]]]:
-    """What was read for each question: in the folder with its document, and without it."""
-    pairs = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with_it, without_it = json.loads(line)
-        pairs.append(([Read(**row) for row in with_it], [Read(**row) for row in without_it]))
-    return pairs
+        scores = exact_match(given.text, asked.answers), f1(given.text, asked.answers)
+        yield Read(own, right, passage.score, given.log_odds, given.confidence, *scores)
 
 
 # ---------------------------------------------------------------- the fit
@@ -336,24 +381,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--work", type=Path, default=Path("work/folders"))
     parser.add_argument("--model", nargs="+", default=["small", "base"])
-    parser.add_argument("--first", type=int, default=0, help="ask only so many of each folder")
+    parser.add_argument("--first", type=int, help="ask only so many of each folder")
     parser.add_argument("--test", action="store_true", help="fit nothing, measure on `test`")
-    parser.add_argument("--anew", action="store_true", help="read the passages again")
+    parser.add_argument("--anew", action="store_true", help="forget what the readers read before")
     parser.add_argument("--write", action="store_true", help="put the numbers into rank.py")
     options = parser.parse_args(arguments)
-    names = ("test",) if options.test else ("held", "squad")
-    kept: dict[str, Any] = {}
-    for name in names:
-        found: list[Found] = []
-        for model in options.model:
-            path = options.work / f"{Path(model).name}-{name}.jsonl"
-            if options.anew or not path.exists():
-                if not found:
-                    shelf, asked = folder_of(name, options.data, options.work)
-                    some = asked[: options.first] if options.first else asked
-                    found = search_both(shelf, options.work / name, some)
-                collect(found, Reader.load(model, threads=1), path)
-            kept[f"{Path(model).name}, {name}"] = load(path)
+    options.work.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[Found]] = {}
+    for name in ("test",) if options.test else ("held", "squad"):
+        shelf, asked = folder_of(name, options.data, options.work)
+        found[name] = search_both(shelf, options.work / name, asked[: options.first])
+    kept: dict[str, Pairs] = {}
+    for model in options.model:
+        readings = Readings(model, options.work, options.anew)
+        for name, some in found.items():
+            kept[f"{Path(model).name}, {name}"] = read_pairs(some, readings)
     print("as rank.py has it:")
     weights = np.array([rank._READER, rank._SEARCH, rank._BIAS])
     for name, pairs in kept.items():

@@ -57,3 +57,28 @@ def test_the_numbers_are_written_into_rank(tmp_path: Path, monkeypatch: pytest.M
     lines = copy.read_text(encoding="utf-8").splitlines()
     for start in ("_READER = 1.25 ", "_SEARCH = 9.5 ", "_BIAS = -3.75", "_DOUBT = 0.625 "):
         assert any(line.startswith(start) for line in lines)
+
+
+def test_what_was_read_is_kept_and_a_torn_line_is_read_again(tmp_path: Path) -> None:
+    texts = ["The lease was signed by Ada Lovelace.", "The boiler is guaranteed for five years."]
+    question = "Who signed the lease?"
+    first = folders.Readings("small", tmp_path).read(question, texts)
+    assert first[texts[0]].text == "Ada Lovelace"
+    assert first[texts[0]].log_odds > first[texts[1]].log_odds
+    (path,) = tmp_path.glob("small-*.jsonl")
+    whole = path.read_text(encoding="utf-8")
+    assert len(whole.splitlines()) == 2
+
+    # Nothing is read again.
+    assert folders.Readings("small", tmp_path).read(question, texts) == first
+    assert path.read_text(encoding="utf-8") == whole
+
+    # A kill cut the last line short.
+    path.write_text(whole[:-10], encoding="utf-8")
+    assert folders.Readings("small", tmp_path).read(question, texts) == first
+    assert path.read_text(encoding="utf-8") == whole
+
+    # A kept value is what is used, until it is forgotten.
+    path.write_text(whole.replace("Ada Lovelace", "Nobody"), encoding="utf-8")
+    assert folders.Readings("small", tmp_path).read(question, texts)[texts[0]].text == "Nobody"
+    assert folders.Readings("small", tmp_path, anew=True).read(question, texts) == first
