@@ -119,14 +119,14 @@ int main(int count, char **words) {
     native_limit(count > 1 ? atoi(words[1]) : BF16);
     for (int round = 0; round < 40; round++) {
         const size_t m = size(60), p = round % 2 ? size(60) : m, w = 2 * size(60);
-        walk(native_best());
-        multiply(m, w, native_best());
-        align(m, p, w, native_best());
-        point(m, w, native_best());
+        walk(lstm_best());
+        multiply(m, w, lstm_best());
+        align(m, p, w, lstm_best());
+        point(m, w, lstm_best());
     }
     for (int round = 0; round < 20; round++) {
         const size_t s = size(260), heads = size(5), each = size(40), inner = size(200);
-        layer(s, heads, each, inner, native_best());
+        layer(s, heads, each, inner, lstm_best());
     }
     printf("%016llx\n", (unsigned long long)digest);
 }

@@ -50,7 +50,7 @@ def why_not() -> str | None:
 
 def best() -> int:
     """The best of ``KINDS`` that this processor can do."""
-    return int(_loaded().native_best())
+    return int(_loaded().lstm_best())
 
 
 def limit(kind: int | None = None) -> None:

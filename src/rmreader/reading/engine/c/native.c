@@ -347,7 +347,7 @@ static int most = BF16;
 
 void native_limit(int kind) { most = kind; }
 
-int native_best(void) {
+int lstm_best(void) {
     int kind = ANY;
 #ifdef X86
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) kind = AVX2;

@@ -16,7 +16,7 @@ typedef struct {
     size_t T, H;
 } Lstm;
 
-int native_best(void);       /* what this processor can do */
+int lstm_best(void);         /* what this processor can do */
 void native_limit(int kind); /* from now on no more than this, to test the others */
 
 void lstm_walk(const Lstm *job, int direction, int kind);

@@ -281,7 +281,7 @@ static Status create(const Operator *op, Table api, const void *info, void **mad
     (void)info;
     Kernel *kernel = malloc(sizeof *kernel);
     if (!kernel) return ((Fail)api[FAIL])(1, "out of memory");
-    *kernel = (Kernel){api, op->inputs(op), native_best()};
+    *kernel = (Kernel){api, op->inputs(op), lstm_best()};
     *made = kernel;
     return NULL;
 }
