@@ -1,5 +1,7 @@
-"""What is kept of measurements: one line of JSON each, which tables are made of again
-(log/claims/README.md)."""
+"""What is kept of measurements, a line of JSON each; tables are made of the lines again.
+
+log/claims/README.md says what is in a line.
+"""
 
 import json
 from collections.abc import Sequence
@@ -14,21 +16,22 @@ Line = dict[str, Any]
 
 
 def read(path: Path | None) -> list[Line]:
-    """The lines of a file."""
+    """The lines of a file; none without a file."""
+    if path is None:
+        return []
     refusal = "is no line of a study; remove it, or give another file."
-    return read_records(path, identity, refusal) if path is not None else []
+    return read_records(path, identity, refusal)
 
 
 def keep(path: Path | None, lines: Sequence[Line]) -> None:
     """Add lines to a file, each in the place of the same one from before."""
-    if path is not None and lines:
-        together = {identity(line): line for line in [*read(path), *lines]}
-        write_whole(
-            path,
-            "".join(
-                json.dumps(line, ensure_ascii=False) + "\n" for line in together.values()
-            ).encode(),
-        )
+    if path is None or not lines:
+        return
+    by_identity = {identity(line): line for line in [*read(path), *lines]}
+    text = ""
+    for line in by_identity.values():
+        text += json.dumps(line, ensure_ascii=False) + "\n"
+    write_whole(path, text.encode())
 
 
 def identity(line: Line) -> tuple[str, ...]:
@@ -55,8 +58,10 @@ def groups(folder: Path) -> list[Group]:
         raise UserError(
             f"{folder}: no such folder; give the one with the kept lines, as log/claims."
         )
-    found: dict[tuple[str, str, str], list[Line]] = {}
+    by_setting: dict[tuple[str, str, str], Group] = {}
     for path in sorted(folder.glob("*.jsonl")):
         for line in read(path):
-            found.setdefault((path.stem, line["study"], str(line.get("setting"))), []).append(line)
-    return [Group(log, study, lines) for (log, study, _), lines in found.items()]
+            key = path.stem, line["study"], str(line.get("setting"))
+            group = by_setting.setdefault(key, Group(path.stem, line["study"], []))
+            group.lines.append(line)
+    return list(by_setting.values())

@@ -1,12 +1,14 @@
-"""Many trainings as one job: side by side, continued where they stopped, never done twice, each
-kept as a line."""
+"""Many trainings as one job: several at a time, resumed where they stopped, never done twice.
+
+Each finished training becomes a line of JSON in the file that the study keeps.
+"""
 
 import dataclasses
 import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,8 @@ from rmreader.training.log import finished, read_log
 from rmreader.training.prepare import device_name, prepare
 from rmreader.training.run_folder import flat
 
-_MEASURES = (
+# What is drawn of a run's evaluations, besides the scores.
+MEASURES = (
     "reward_sample",
     "reward_greedy",
     "suppressed",
@@ -39,6 +42,9 @@ _MEASURES = (
     "sigma_b",
     "loss",
 )
+# What a reader answered, as a line has it: measured once, then copied from the kept line.
+ANSWERED = ("each", "addsent", "addonesent", "twins")
+UNFINISHED = "it stopped before its end; give the command again"
 
 
 @dataclass(frozen=True)
@@ -62,38 +68,37 @@ class Job:
     until: float = math.inf
     """When to stop, by the monotonic clock; the same command continues."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What ``claim`` found: study, setting and data."""
+    """The study, its setting and its data, as ``claim`` writes them into every line."""
+
+    @property
+    def questions(self) -> dict[str, Path]:
+        """The files that every reader answers, by name; none where no lines are kept."""
+        if self.keep is None:
+            return {}
+        return {"dev": self.dev, **self.attacks}
 
 
 def claim(job: Job, study: str, stages: Mapping[str, Recipe], **more: str) -> Job:
-    """Make the study's folder ours: new, or with the same study of the same files and recipes in
-    it."""
-    about = {"study": study, "train": file_sha256(job.train), "dev": file_sha256(job.dev), **more}
-    recipes = {job.out / stage / "recipe.yaml": recipe for stage, recipe in stages.items()}
-    began = [
-        (path.parent, flat(load_recipe(path)), flat(one))
-        for path, one in recipes.items()
-        if path.is_file()
-    ]
-    if (path := job.out / "study.json").is_file():
-        began.append((job.out, json.loads(path.read_text(encoding="utf-8")), about))
-    for folder, before, now in began:
-        for key in (key for key in now if before.get(key) != now[key]):
-            was = f"{key} was {before.get(key)}, is {now[key]}"
-            remedy = "give another folder, or start as before."
-            raise UserError(f"{folder}: holds trainings that began otherwise: {was}; {remedy}")
-    write_whole(path, (json.dumps(about, indent=1) + "\n").encode())
-    for path, recipe in recipes.items():
+    """Make the study's folder ours: a new one, or one that holds the same study.
+
+    The same study has the same files and the same recipe in every stage.
+    """
+    about = {
+        "study": study,
+        "train": file_sha256(job.train),
+        "dev": file_sha256(job.dev),
+        **more,
+    }
+    _refuse_another_study(job, about, stages)
+    write_whole(job.out / "study.json", (json.dumps(about, indent=1) + "\n").encode())
+    for stage, recipe in stages.items():
+        path = job.out / stage / "recipe.yaml"
         path.parent.mkdir(exist_ok=True)
         save_recipe(recipe, path)
-    usual, own = flat(Recipe()), [flat(one) | {"training.init": ""} for one in stages.values()]
-    # a setting that the project gets later is at its default in all that is kept: defaults are not
-    # part of the hash
-    chosen = [{key: value for key, value in one.items() if value != usual[key]} for one in own]
-    shared = json.dumps([about, *chosen], sort_keys=True)
+
     data = {
-        name: f"{one.name} {about[name][:10]}"
-        for name, one in (("train", job.train), ("dev", job.dev))
+        "train": f"{job.train.name} {about['train'][:10]}",
+        "dev": f"{job.dev.name} {about['dev'][:10]}",
     }
     if job.keep is not None:
         line = {
@@ -103,105 +108,189 @@ def claim(job: Job, study: str, stages: Mapping[str, Recipe], **more: str) -> Jo
             **groups_of(read_squad(job.dev)),
         }
         keep(job.keep.with_name("questions.jsonl"), [line])
-    setting = hashlib.sha256(shared.encode()).hexdigest()[:10]
+    setting = _hash_of(about, stages)
     return dataclasses.replace(job, about={"study": study, "setting": setting, "data": data})
 
 
+def _refuse_another_study(job: Job, about: Mapping[str, str], stages: Mapping[str, Recipe]) -> None:
+    """Raise where the folder holds trainings of other recipes or files."""
+    for stage, recipe in stages.items():
+        path = job.out / stage / "recipe.yaml"
+        if path.is_file():
+            _refuse_changes(path.parent, flat(load_recipe(path)), flat(recipe))
+    path = job.out / "study.json"
+    if path.is_file():
+        _refuse_changes(job.out, json.loads(path.read_text(encoding="utf-8")), about)
+
+
+def _refuse_changes(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise at the first value that is no longer what it was."""
+    for key, value in now.items():
+        if before.get(key) != value:
+            raise UserError(
+                f"{folder}: holds trainings that began otherwise: "
+                f"{key} was {before.get(key)}, is {value}; "
+                "give another folder, or start as before."
+            )
+
+
+def _hash_of(about: Mapping[str, str], stages: Mapping[str, Recipe]) -> str:
+    """Hash what makes trainings comparable: their files, and the settings that were chosen.
+
+    Defaults are no part of it. A setting that the project gets later is at its default in all the
+    lines from before, and they stay comparable.
+    """
+    chosen = []
+    for recipe in stages.values():
+        settings = flat(recipe) | {"training.init": ""}
+        chosen.append(_not_default(settings))
+    shared = json.dumps([about, *chosen], sort_keys=True)
+    return hashlib.sha256(shared.encode()).hexdigest()[:10]
+
+
+def _not_default(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that differ from the default."""
+    default = flat(Recipe())
+    return {key: value for key, value in settings.items() if value != default[key]}
+
+
 def start_scores(job: Job, recipe: Recipe) -> dict[str, Any]:
-    """The scores of what trainings of a recipe start from, on dev and on what is held out."""
+    """Score what trainings of a recipe start from, on dev and on what is held out."""
     recipe = recipe_from(to_tree(recipe), ["training.objective=ml"])
     with tempfile.TemporaryDirectory() as folder:
         setup = prepare(recipe, job.train, job.dev, Path(folder), False, job.device, None)
-    feeds, longest = {"dev": setup.dev, "held_out": setup.selection}, recipe.decoding.max_length
-    return {
-        name: evaluate(setup.network, feed, longest).tree() for name, feed in feeds.items() if feed
-    }
+    scores = {}
+    for name, feed in (("dev", setup.dev), ("held_out", setup.selection)):
+        if feed:
+            scores[name] = evaluate(setup.network, feed, recipe.decoding.max_length).tree()
+    return scores
 
 
 def train_all(
     job: Job, recipe: Recipe, members: Sequence[Member]
 ) -> tuple[dict[str, Line], list[str]]:
-    """Train the members that are not finished into ``out/NAME``: a line for each that is, and why
-    others are not.
+    """Train the members that are not finished into ``out/NAME``.
 
-    A name is STAGE/ROW-seed-SEED, as ``second/dcrl-full-seed-1``. A training of another machine,
-    whose line is kept and whose folder is not here, is done again only where another one starts
-    from it.
+    Returns a line for each that is finished, and for each other one why it is not. A name is
+    STAGE/ROW-seed-SEED, as ``second/dcrl-full-seed-1``. A training of another machine, whose line
+    is kept and whose folder is not here, is done again only where another one starts from it.
     """
-    for member in members:  # a mistake in any of them is told before the first one starts
+    # A mistake in any of them is reported before the first one starts.
+    for member in members:
         recipe_from(to_tree(recipe), member.overrides)
-    ours = [("kind", "training"), *((key, job.about.get(key)) for key in ("study", "setting"))]
-    found = [line for line in read(job.keep) if all(line.get(key) == value for key, value in ours)]
-    kept = {f"{line['row']}-seed-{line['seed']}": line for line in found}
-    lines = {one.name: kept[key] for one in members if (key := one.name.partition("/")[2]) in kept}
-    done = {one.name for one in members if complete(job.out / one.name)}
-    starts = {one.after for one in members if one.name not in done | lines.keys()}
-    waiting = [
-        one
-        for one in members
-        if one.name not in done and (one.name not in lines or one.name in starts)
-    ]
+
+    kept = _kept_lines(job, members)
+    done = {member.name for member in members if complete(job.out / member.name)}
+    waiting = _waiting(members, done, kept)
     if len(waiting) < len(members):
-        say(
-            f"{job.out}: {len(members) - len(waiting)} of {len(members)} trainings are finished already."
-        )
-    wide = max(sum(bool(one.after) == later for one in members) for later in (False, True))
-    beside, problems = min(job.at_once or wide, wide), dict[str, str]()
+        ready = len(members) - len(waiting)
+        say(f"{job.out}: {ready} of {len(members)} trainings are finished already.")
+
+    beside = _side_by_side(job, members)
+    problems: dict[str, str] = {}
 
     def ended(outcome: Outcome) -> None:
         """Keep a training when it ends, whatever becomes of the others."""
         problems[outcome.name] = outcome.problem
-        if complete(job.out / outcome.name):
-            done.add(outcome.name)
-            line = line_of(job, job.out / outcome.name, beside, ask=False)
-            keep(job.keep, [line])
-            left, scores = (
-                len(members) - len(done),
-                f"EM {line['dev']['exact_match']:.2f}, F1 {line['dev']['f1']:.2f}",
-            )
-            say(
-                f"{outcome.name}: {scores} on dev after {outcome.seconds:.0f} s; {left} of {len(members)} are left."
-            )
+        folder = job.out / outcome.name
+        if not complete(folder):
+            return
+        done.add(outcome.name)
+        line = line_of(job, folder, beside, ask=False)
+        keep(job.keep, [line])
+        scores = f"EM {line['dev']['exact_match']:.2f}, F1 {line['dev']['f1']:.2f}"
+        left = len(members) - len(done)
+        say(
+            f"{outcome.name}: {scores} on dev after {outcome.seconds:.0f} s; "
+            f"{left} of {len(members)} are left."
+        )
 
     if waiting:
-        asked = {"dev": job.dev, **job.attacks} if job.keep else {}
-        for data in {job.train, job.dev, *asked.values()}:
-            encode_file(data)  # once, instead of in every training
-        options = [
-            "--train",
-            str(job.train),
-            "--dev",
-            str(job.dev),
-            *(["--curve"] if job.curve else []),
-        ]
-        options += [
-            word for name, path in asked.items() for word in ("--predict", f"{name}={path}")
-        ]
-        options += ["--device", job.device] if job.device else []
-        words = (
-            job.out / members[0].name.partition("/")[0] / "recipe.yaml",
+        # Every training reads these files: encode them once, before.
+        for path in {job.train, job.dev, *job.questions.values()}:
+            encode_file(path)
+        stage = members[0].name.partition("/")[0]
+        train_members(
+            job.out / stage / "recipe.yaml",
             recipe,
             waiting,
-            options,
+            _options(job),
             job.out,
+            job.at_once,
+            resume=True,
+            ended=ended,
+            until=job.until,
         )
-        train_members(*words, job.at_once, resume=True, ended=ended, until=job.until)
-        done.update(one.name for one in waiting if complete(job.out / one.name))
-    lines |= {
-        one.name: line_of(job, job.out / one.name, beside) for one in members if one.name in done
+        done.update(member.name for member in waiting if complete(job.out / member.name))
+
+    measured = {}
+    for member in members:
+        if member.name in done:
+            measured[member.name] = line_of(job, job.out / member.name, beside)
+    keep(job.keep, list(measured.values()))
+    lines = kept | measured
+    missing = []
+    for member in members:
+        if member.name not in lines:
+            missing.append(f"{member.name}: {problems.get(member.name) or UNFINISHED}")
+    return lines, missing
+
+
+def _kept_lines(job: Job, members: Sequence[Member]) -> dict[str, Line]:
+    """The kept lines of members, which this machine or another one trained."""
+    by_training: dict[str, Line] = {}
+    for line in read(job.keep):
+        is_ours = line.get("kind") == "training" and all(
+            line.get(key) == job.about.get(key) for key in ("study", "setting")
+        )
+        if is_ours:
+            by_training[f"{line['row']}-seed-{line['seed']}"] = line
+
+    lines = {}
+    for member in members:
+        training = member.name.partition("/")[2]
+        if training in by_training:
+            lines[member.name] = by_training[training]
+    return lines
+
+
+def _waiting(members: Sequence[Member], done: set[str], kept: Mapping[str, Line]) -> list[Member]:
+    """The members to train: neither done nor kept, or kept where another one starts from them."""
+    starts = {
+        member.after for member in members if member.name not in done and member.name not in kept
     }
-    keep(job.keep, [lines[one.name] for one in members if one.name in done])
-    again = "it stopped before its end; give the command again"
-    return lines, [
-        f"{one.name}: {problems.get(one.name) or again}" for one in members if one.name not in lines
-    ]
+    waiting = []
+    for member in members:
+        is_needed = member.name not in kept or member.name in starts
+        if is_needed and member.name not in done:
+            waiting.append(member)
+    return waiting
+
+
+def _side_by_side(job: Job, members: Sequence[Member]) -> int:
+    """How many trainings share the device: at most the larger stage at once."""
+    later = sum(bool(member.after) for member in members)
+    widest = max(later, len(members) - later)
+    return min(job.at_once or widest, widest)
+
+
+def _options(job: Job) -> list[str]:
+    """The words of ``rmreader train`` that all members share."""
+    options = ["--train", str(job.train), "--dev", str(job.dev)]
+    if job.curve:
+        options.append("--curve")
+    for name, path in job.questions.items():
+        options += ["--predict", f"{name}={path}"]
+    if job.device:
+        options += ["--device", job.device]
+    return options
 
 
 def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
-    """All that a table needs of a finished training; what was measured before is not measured
-    again.
+    """All that a table needs of a finished training.
 
-    What the training did not answer at its end, the reader is asked here, if it may be.
+    What the kept line has is not measured again. What the training did not answer at its end, the
+    reader is asked here, where ``ask`` allows it.
     """
     line: Line = {
         "kind": "training",
@@ -210,30 +299,38 @@ def line_of(job: Job, folder: Path, beside: int, ask: bool = True) -> Line:
         **facts(folder, job.curve),
     }
     known = next((old for old in read(job.keep) if identity(old) == identity(line)), {})
-    line |= {
-        name: known[name] for name in ("each", "addsent", "addonesent", "twins") if name in known
-    }
-    for name, path in {"dev": job.dev, **job.attacks}.items() if job.keep else ():
-        answered = folder / "predictions" / f"{name}.json"
-        if ("each" if name == "dev" else name) in line or not (ask or answered.is_file()):
-            continue
-        dataset = read_squad(path)
-        answer_file(folder / "best", path, answered, job.device)
-        texts = read_predictions(answered)
-        if name == "dev":
-            line["each"] = each_question(dataset, texts)
-        else:
-            line[name] = score_adversarial(dataset, texts).tree()
-            line.setdefault("twins", each_twin(dataset, texts))  # of the first, AddSent
-    here = {"commit": commit(), "beside": beside, "device": device_name(job.device)}
-    return line | {
-        key: known.get(key) or value for key, value in here.items()
-    }  # as when it was trained
+    for name in ANSWERED:
+        if name in known:
+            line[name] = known[name]
+    for name in job.questions:
+        measured = "each" if name == "dev" else name
+        answers = folder / "predictions" / f"{name}.json"
+        if measured not in line and (ask or answers.is_file()):
+            _add_answers(line, job, folder, name)
+
+    # These are as they were when it was trained.
+    line["commit"] = known.get("commit") or commit()
+    line["beside"] = known.get("beside") or beside
+    line["device"] = known.get("device") or device_name(job.device)
+    return line
+
+
+def _add_answers(line: Line, job: Job, folder: Path, name: str) -> None:
+    """Add to a line what its reader answered to one of the job's files."""
+    path = job.questions[name]
+    dataset = read_squad(path)
+    answers = folder / "predictions" / f"{name}.json"
+    answer_file(folder / "best", path, answers, job.device)
+    texts = read_predictions(answers)
+    if name == "dev":
+        line["each"] = each_question(dataset, texts)
+    else:
+        line[name] = score_adversarial(dataset, texts).tree()
+        line.setdefault("twins", each_twin(dataset, texts))  # of the first file, AddSent
 
 
 def complete(run: Path) -> bool:
-    """Whether a run came to its end and was not killed after it, before its confidences were
-    calibrated."""
+    """Whether a run ended, and was not killed after that and before it was calibrated."""
     if finished(run) is None:
         return False
     reader = open_folder(run / "best")
@@ -241,46 +338,55 @@ def complete(run: Path) -> bool:
 
 
 def facts(run: Path, with_curve: bool = False) -> dict[str, Any]:
-    """What is known of a complete run: settings that are not the default, steps, scores, and
-    seconds of its steps."""
-    end, recipe, events = (
-        finished(run),
-        load_recipe(run / "run" / RECIPE),
-        read_log(run / "log.jsonl"),
-    )
+    """The chosen settings of a complete run, its steps, its scores, and the seconds they took."""
+    end = finished(run)
     assert end is not None
-    default, apart = flat(Recipe()), ("training.seed", "training.init")
-    return {
-        "recipe": {
-            key: value
-            for key, value in flat(recipe).items()
-            if value != default[key] and key not in apart
-        },
+    recipe = load_recipe(run / "run" / RECIPE)
+    events = read_log(run / "log.jsonl")
+    settings = _not_default(flat(recipe))
+    # The seed has a place of its own, and the start is a path on this machine.
+    for apart in ("training.seed", "training.init"):
+        settings.pop(apart, None)
+    measured = {
+        "recipe": settings,
         "seed": recipe.training.seed,
         "steps": end["step"],
         "dev": end["scores"]["dev"],
         "held_out": end["scores"].get("selection"),
         "seconds": round(seconds_of(events, recipe.training.batch_size), 1),
-        **({"curve": curve(events)} if with_curve else {}),
     }
+    if with_curve:
+        measured["curve"] = curve(events)
+    return measured
 
 
 def seconds_of(events: Sequence[Mapping[str, Any]], batch_size: int) -> float:
-    """How long the steps of a run took, by its speed on the way."""
-    told = [event for event in events if event["event"] == "train"]
-    spans = zip(told, [0, *(event["step"] for event in told)], strict=False)
-    return float(
-        sum((e["step"] - before) * batch_size / e["questions_per_second"] for e, before in spans)
-    )
+    """How long the steps of a run took, by the speed that it reported."""
+    seconds = 0.0
+    last_step = 0
+    for event in events:
+        if event["event"] == "train":
+            steps = event["step"] - last_step
+            seconds += steps * batch_size / event["questions_per_second"]
+            last_step = event["step"]
+    return float(seconds)
 
 
 def curve(events: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     """What a run's evaluations measured, by name: (step, value)."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for event in (event for event in events if event["event"] == "evaluation"):
-        values = {name: event[name] for name in _MEASURES if name in event}
-        for data, score in event.get("scores", {}).items():
-            values |= {f"{data} F1": score["f1"], f"{data} EM": score["exact_match"]}
-        for name, value in values.items():
-            found.setdefault(name, []).append((int(event["step"]), float(value)))
-    return found
+    points: dict[str, list[tuple[int, float]]] = {}
+    for event in events:
+        if event["event"] == "evaluation":
+            for name, value in _measured(event):
+                points.setdefault(name, []).append((int(event["step"]), float(value)))
+    return points
+
+
+def _measured(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """What one evaluation measured, by name."""
+    for name in MEASURES:
+        if name in evaluation:
+            yield name, evaluation[name]
+    for data, score in evaluation.get("scores", {}).items():
+        yield f"{data} F1", score["f1"]
+        yield f"{data} EM", score["exact_match"]
