@@ -1,5 +1,4 @@
-"""What reattention does to attentions: Table 5, as KL divergences, and Figures 2 and 4, drawn
-for one question."""
+"""What reattention does to attentions: Table 5, as KL divergences, and Figures 2 and 4, drawn."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -11,18 +10,25 @@ from lab.results import Line, keep
 from lab.studies import plots
 from lab.studies.divergences import Moved, divergences, moved, pairs_of, spread, strongest
 from lab.studies.readers import load, reader_folder
-from lab.studies.report import WORDS, Report, page, report
+from lab.studies.report import Report, page, report
 from lab.studies.tables import attention_table
 from rmreader.core.errors import UserError
 from rmreader.core.files.manifest import file_sha256
 from rmreader.core.version import commit
-from rmreader.readers.folder import open_folder
+from rmreader.readers.folder import Folder, open_folder
 from rmreader.reading.engine.engines import EncoderInput
 from rmreader.reading.ensemble import Ensemble
 from rmreader.reading.reader import Reader
 from rmreader.text.tokens import tokenize
 
 Readers = Mapping[str, Sequence[str]]  # ``without`` reattention and ``with`` it
+
+# What is drawn of each matrix of a round, by field of `Moved`.
+PANELS = {
+    "attention": "softmax({X}): what each passage word (column) sees of the words on the left",
+    "past": ("overlap of the attentions of the round before, γ times of which is added to {X}"),
+    "change": "what that changed in softmax({X}): blue is more, red is less",
+}
 
 
 def study_attention(
@@ -37,56 +43,62 @@ def study_attention(
 
     Each list of readers is divided into so many ``ensembles``, each with a line of its own.
     """
-    pairs, lines = pairs_of(data, limit), list[Line]()
-    setting = f"{data.name} {file_sha256(data)[:10]}, {len(pairs):,} questions"
+    pairs = pairs_of(data, limit)
     shared = {
         "kind": "attention",
         "study": "attention",
-        "setting": setting,
+        "setting": f"{data.name} {file_sha256(data)[:10]}, {len(pairs):,} questions",
         "questions": len(pairs),
     }
+    lines = []
     for kind, names in readers.items():
         folders = {name: open_folder(reader_folder(name)) for name in names}
-        for name in (
-            name
-            for name, one in folders.items()
-            if one.recipe.network.reattention != (kind == "with")
-        ):
-            raise UserError(
-                f"{name}: listed as a reader {kind} reattention, but its recipe says otherwise; swap it."
-            )
-        for some in filter(None, (list(folders)[k::ensembles] for k in range(ensembles))):
-            rows = {}
-            for name, each in divergences([folders[name] for name in some], pairs, device).items():
-                mean, deviation = spread(
-                    each.mean(axis=0)
-                )  # over questions, each the mean of its readers
-                rows[name] = {
-                    "mean": mean,
-                    "deviation": deviation,
-                    "readers": each.mean(axis=1).tolist(),
-                }
-            labels = [
-                "/".join([part for part in Path(name).parts if part != "best"][-2:])
-                for name in some
-            ]
-            seeds = [folders[name].recipe.training.seed for name in some]
-            about = {
-                "row": kind,
-                "readers": labels,
-                "seeds": seeds,
-                "commit": commit(),
-            }  # no place on this machine
-            lines.append({**shared, **about, "rows": rows})
+        for name, folder in folders.items():
+            if folder.recipe.network.reattention != (kind == "with"):
+                raise UserError(
+                    f"{name}: listed as a reader {kind} reattention, "
+                    "but its recipe says otherwise; swap it."
+                )
+        for k in range(ensembles):
+            ensemble = dict(list(folders.items())[k::ensembles])
+            if ensemble:
+                line = {**shared, "row": kind, **_ensemble_line(ensemble, pairs, device)}
+                lines.append(line)
     keep(keep_to, lines)
     return attention_table(lines)
 
 
+def _ensemble_line(
+    folders: Mapping[str, Folder], pairs: Sequence[EncoderInput], device: str | None
+) -> Line:
+    """What is kept of an ensemble: its readers, and each divergence over the questions."""
+    rows = {}
+    for name, values in divergences(list(folders.values()), pairs, device).items():
+        mean, deviation = spread(values.mean(axis=0))  # over questions, of the mean reader
+        rows[name] = {
+            "mean": mean,
+            "deviation": deviation,
+            "readers": values.mean(axis=1).tolist(),
+        }
+    return {
+        "readers": [_label(name) for name in folders],
+        "seeds": [folder.recipe.training.seed for folder in folders.values()],
+        "commit": commit(),
+        "rows": rows,
+    }
+
+
+def _label(name: str) -> str:
+    """The end of a reader's path, without its place on this machine."""
+    parts = [part for part in Path(name).parts if part != "best"]
+    return "/".join(parts[-2:])
+
+
 def study_figure(question: str, passage: str, model: str, device: str | None = None) -> Report:
-    """Figures 2 and 4: ``figure.html`` with every round of a question, and each panel as an SVG
-    file of its own."""
-    asked, read = tokenize(question).words, tokenize(passage).words
-    if not asked or not read:
+    """Figures 2 and 4: ``figure.html`` with every round of a question, and each panel as SVG."""
+    question_words = tokenize(question).words
+    passage_words = tokenize(passage).words
+    if not question_words or not passage_words:
         raise UserError("the question or the passage has no word; give both.")
     reader = load(model, device)
     if isinstance(reader, Ensemble):
@@ -94,46 +106,81 @@ def study_figure(question: str, passage: str, model: str, device: str | None = N
             f"{model}: an ensemble has no attention of its own to draw; give one reader."
         )
     answer = reader.ask(question, passage)[0]
-    pieces = ("", passage[: answer.start]), ("answer", answer.text), ("", passage[answer.end :])
-    sections, strong = [Report("", "", passage=pieces)], list[dict[str, Any]]()
-    for t, both in enumerate(movements(reader, EncoderInput(question, passage, asked, read)), 1):
-        E, pairs = both[0], list[dict[str, Any]]()
-        for i, j in strongest(E):
-            values = {name: float(X[i, j]) for name, X in vars(E).items()}
-            before = values["attention"] - values["change"]
-            words = {"round": f"E{t}", "i": asked[i], "j": read[j]}
-            pairs.append(
-                {**words, "past": values["past"], "before": before, "after": values["attention"]}
-            )
-        sections.append(
-            dataclasses.replace(
-                report("figure", pairs, {}, question="", answer=""), title=f"Round {t}"
-            )
-        )
-        strong += pairs
-        for letter, one, rows in zip("EB", both, (asked, read), strict=True):
-            for kind, title in WORDS["panels"].items():
-                if (X := getattr(one, kind)) is not None:
-                    draw = partial(
-                        plots.heatmap,
-                        X,
-                        rows,
-                        read,
-                        title.format(X=f"{letter}{t}"),
-                        kind == "change",
-                    )
-                    sections[-1].files[f"{letter}{t}-{kind}.svg"] = cache(draw)
+    marked = (
+        ("", passage[: answer.start]),
+        ("answer", answer.text),
+        ("", passage[answer.end :]),
+    )
+
+    sections = [Report("", "", passage=marked)]
+    changes: list[dict[str, Any]] = []
+    pair = EncoderInput(question, passage, question_words, passage_words)
+    for number, matrices in enumerate(movements(reader, pair), 1):
+        records = _strongest_changes(number, matrices[0], pair)
+        changes += records
+        table = report("figure", records, {}, question="", answer="")
+        section = dataclasses.replace(table, title=f"Round {number}")
+        section.files.update(_panels(number, matrices, pair))
+        sections.append(section)
+
     facts = {"question": question, "answer": answer.text}
-    made = report("figure", strong, {**facts, "moved": strong}, **facts)
+    made = report("figure", changes, {**facts, "moved": changes}, **facts)
     made.files["figure.html"] = partial(page, question, sections, wide=True)
-    made.files.update(file for one in sections for file in one.files.items())
-    made.notes.extend([] if strong else ["This reader has no reattention, so nothing is moved."])
+    for section in sections:
+        made.files.update(section.files)
+    if not changes:
+        made.notes.append("This reader has no reattention, so nothing is moved.")
     return made
+
+
+def _strongest_changes(number: int, E: Moved, pair: EncoderInput) -> list[dict[str, Any]]:
+    """The pairs of words whose attention a round changed most."""
+    records: list[dict[str, Any]] = []
+    if E.past is None or E.change is None:
+        return records
+    for i, j in strongest(E):
+        after = float(E.attention[i, j])
+        record = {
+            "round": f"E{number}",
+            "i": pair.question_words[i],
+            "j": pair.context_words[j],
+            "past": float(E.past[i, j]),
+            "before": after - float(E.change[i, j]),
+            "after": after,
+        }
+        records.append(record)
+    return records
+
+
+def _panels(number: int, matrices: Sequence[Moved], pair: EncoderInput) -> dict[str, Any]:
+    """The drawings of a round's E and B, by file name."""
+    files = {}
+    for letter, matrix, rows in zip(
+        "EB", matrices, (pair.question_words, pair.context_words), strict=True
+    ):
+        for kind, title in PANELS.items():
+            values = getattr(matrix, kind)
+            if values is None:
+                continue
+            draw = partial(
+                plots.heatmap,
+                values,
+                rows,
+                pair.context_words,
+                title.format(X=f"{letter}{number}"),
+                signed=kind == "change",
+            )
+            files[f"{letter}{number}-{kind}.svg"] = cache(draw)
+    return files
 
 
 def movements(reader: Reader, pair: EncoderInput) -> list[list[Moved]]:
     """What reattention did to E and B of every round of a question."""
-    network, weights = reader.folder.recipe.network, reader.folder.weights()
-    later = range(1, network.blocks) if network.reattention else ()
-    gammas = [[float(weights[f"aligner.blocks.{t}.gamma_{X}"]) for X in "EB"] for t in later]
+    network = reader.folder.recipe.network
+    weights = reader.folder.weights()
+    gammas = []
+    if network.reattention:
+        for block in range(1, network.blocks):
+            names = [f"aligner.blocks.{block}.gamma_{letter}" for letter in "EB"]
+            gammas.append([float(weights[name]) for name in names])
     return moved(reader.engine.attend(pair), gammas, network.diagonal)

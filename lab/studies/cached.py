@@ -9,8 +9,7 @@ from rmreader.reading.engine.engines import EncoderInput, Engine, Logits
 
 
 class CachedEngine:
-    """Caches logits, so that each text is read once: by a reader alone, and by the ensemble it is
-    in."""
+    """Caches logits, so that each text is read once: for a reader alone, and for its ensemble."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -1,5 +1,4 @@
-"""Figure 5: questions that two readers answer differently, side by side with the references, as
-one readable page."""
+"""Figure 5: questions that two readers answer differently, as one page with the references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from lab.studies import report
 from lab.studies.readers import load
-from lab.studies.report import WORDS, Report
+from lab.studies.report import Report
 from rmreader.data.squad import Dataset
 from rmreader.reading.answers import Answer
 from rmreader.reading.evaluate import best_answers
@@ -17,6 +16,12 @@ from rmreader.scoring.squad import exact_match, f1, normalize
 MOST = 50  # cases of each kind on a page, the largest differences first
 # Where a reader gives none.
 NOTHING = Answer("", 0, 0, 0.0, 0.0, "", 0)
+# What is counted of each reader.
+KINDS = {
+    "exact": "exactly right where the other is not",
+    "better": "better F1",
+    "rough": "rough boundary: overlaps a reference without matching one",
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Case:
     question: str
     passage: str
     references: list[str]
-    given: tuple[Answer, Answer]
+    answers: tuple[Answer, Answer]
     scores: tuple[tuple[float, float], tuple[float, float]]
 
     @property
@@ -39,27 +44,29 @@ class Case:
 def compare(folders: Sequence[Path], dataset: Dataset, device: str | None = None) -> list[Case]:
     """The questions to which two readers' answers differ once normalised."""
     first_reader, second_reader = (load(folder, device) for folder in folders)
-    one = best_answers(first_reader, dataset)
-    other = best_answers(second_reader, dataset)
+    first_answers = best_answers(first_reader, dataset)
+    second_answers = best_answers(second_reader, dataset)
     cases = []
     for paragraph, question in dataset.questions():
-        given = one[question.id] or NOTHING, other[question.id] or NOTHING
-        if normalize(given[0].text) != normalize(given[1].text):
+        first = first_answers[question.id] or NOTHING
+        second = second_answers[question.id] or NOTHING
+        if normalize(first.text) != normalize(second.text):
             references = [reference.text for reference in question.answers]
-            first, second = (
-                (exact_match(found.text, references), f1(found.text, references)) for found in given
+            case = Case(
+                question.id,
+                question.text,
+                paragraph.context,
+                references,
+                answers=(first, second),
+                scores=(_score(first, references), _score(second, references)),
             )
-            cases.append(
-                Case(
-                    question.id,
-                    question.text,
-                    paragraph.context,
-                    references,
-                    given,
-                    (first, second),
-                )
-            )
+            cases.append(case)
     return cases
+
+
+def _score(answer: Answer, references: Sequence[str]) -> tuple[float, float]:
+    """EM and F1 of an answer."""
+    return exact_match(answer.text, references), f1(answer.text, references)
 
 
 def counts(cases: Sequence[Case]) -> dict[str, int]:
@@ -67,27 +74,31 @@ def counts(cases: Sequence[Case]) -> dict[str, int]:
 
     A rough boundary overlaps a reference and matches none.
     """
-    found = {"total": len(cases)}
+    totals = {"total": len(cases)}
     for k, name in enumerate(("first", "second")):
-        exact = better = rough = 0
+        exact = 0
+        better = 0
+        rough = 0
         for case in cases:
             own_exact, own_f1 = case.scores[k]
             other_exact, other_f1 = case.scores[1 - k]
             exact += own_exact > other_exact
             better += own_f1 > other_f1
             rough += own_exact == 0 and own_f1 > 0
-        found[f"{name}_exact"] = exact
-        found[f"{name}_better"] = better
-        found[f"{name}_rough"] = rough
-    return found
+        totals[f"{name}_exact"] = exact
+        totals[f"{name}_better"] = better
+        totals[f"{name}_rough"] = rough
+    return totals
 
 
 def page(title: str, names: tuple[str, str], cases: Sequence[Case], total: int) -> bytes:
     """The page: how often who is right, then the cases, those with the largest difference first."""
-    found = counts(cases)
+    totals = counts(cases)
     rows = []
-    for kind, what in WORDS["disagreements"].items():
-        rows.append((what, f"{found[f'first_{kind}']:,}", f"{found[f'second_{kind}']:,}"))
+    for kind, what in KINDS.items():
+        first = f"{totals[f'first_{kind}']:,}"
+        second = f"{totals[f'second_{kind}']:,}"
+        rows.append((what, first, second))
     share = 100 * len(cases) / max(1, total)
     note = f"{len(cases):,} of {total:,} questions ({share:.1f} %) are answered differently."
     sections = [Report("", "", ("", *names), rows, [note])]
@@ -108,27 +119,35 @@ def _group(heading: str, cases: Sequence[Case], names: tuple[str, str]) -> list[
     more = f", the first {MOST}" if len(cases) > MOST else ""
     largest_first = sorted(cases, key=lambda case: -abs(case.gap))
     sections = [Report("", f"{heading} ({len(cases):,}{more})")]
-    sections += [_section(case, names) for case in largest_first[:MOST]]
+    for case in largest_first[:MOST]:
+        sections.append(_section(case, names))
     return sections
 
 
 def _section(case: Case, names: tuple[str, str]) -> Report:
     """A case: both answers with their scores, and where they are in the passage."""
     rows = []
-    for name, answer, (exact, overlap) in zip(names, case.given, case.scores, strict=True):
-        rows.append((name, answer.text or "none", f"EM {exact:.0f} · F1 {100 * overlap:.0f}"))
+    for name, answer, (exact, overlap) in zip(names, case.answers, case.scores, strict=True):
+        scores = f"EM {exact:.0f} · F1 {100 * overlap:.0f}"
+        rows.append((name, answer.text or "none", scores))
     references = " · ".join(dict.fromkeys(case.references))
     rows.append(("references", references or "none", ""))
 
     # The passage is cut wherever an answer begins or ends.
     cuts = {0, len(case.passage)}
-    for answer in case.given:
+    for answer in case.answers:
         cuts |= {answer.start, answer.end}
     pieces = []
     for begin, end in pairwise(sorted(cuts)):
         marks = []
-        for number, answer in enumerate(case.given, 1):
+        for number, answer in enumerate(case.answers, 1):
             if answer.text and answer.start <= begin and end <= answer.end:
                 marks.append(f"in{number}")
         pieces.append((" ".join(marks), case.passage[begin:end]))
-    return Report(case.id, case.question, ("", "answer", "score"), rows, passage=pieces)
+    return Report(
+        case.id,
+        case.question,
+        ("", "answer", "score"),
+        rows,
+        passage=pieces,
+    )

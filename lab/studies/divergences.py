@@ -1,5 +1,4 @@
-"""How far apart attentions are: the paper's Table 5 (redundancy and deficiency), and Eq. 4-5 as a
-change of attention.
+"""How far apart attentions are: the paper's Table 5, and Eq. 4-5 as a change of attention.
 
 E is [n, m] (question rows, context columns) and B is [m, m], of one question, both unnormalised.
 The paper compares the columns softmax(E_:j) and softmax(B_:j), which run over rows.
@@ -8,7 +7,7 @@ The paper compares the columns softmax(E_:j) and softmax(B_:j), which run over r
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -54,40 +53,53 @@ def deficiency(members: Sequence[Floats]) -> list[float]:
 
 
 def divergences_of(readers: Sequence[Sequence[tuple[Floats, Floats]]]) -> dict[str, list[float]]:
-    """The rows of the paper's table for one question, a value per reader each, from E and B of
-    all their rounds."""
-    rounds = min(map(len, readers))  # that every reader has
-    found: dict[str, list[float]] = {}
+    """The rows of the paper's table for one question, from E and B of all rounds of each reader.
+
+    A row has a value per reader.
+    """
+    count = min(len(rounds) for rounds in readers)  # that every reader has
+    rows: dict[str, list[float]] = {}
     for k, letter in enumerate("EB"):
-        each = [redundancy([made[k] for made in own[:rounds]]) for own in readers]
-        for t, values in enumerate(zip(*each, strict=True), 1):
-            found[f"{letter}{t} to {letter}{t + 1}"] = list(values)
-    for t in range(1, rounds if len(readers) > 1 else 1):
-        found[f"E{t + 1} to E{t + 1}*"] = deficiency([own[t][0] for own in readers])
-    return found
+        by_reader = []
+        for rounds in readers:
+            matrices = [both[k] for both in rounds[:count]]
+            by_reader.append(redundancy(matrices))
+        for t, values in enumerate(zip(*by_reader, strict=True), 1):
+            rows[f"{letter}{t} to {letter}{t + 1}"] = list(values)
+    if len(readers) > 1:
+        for t in range(1, count):
+            E = [rounds[t][0] for rounds in readers]
+            rows[f"E{t + 1} to E{t + 1}*"] = deficiency(E)
+    return rows
 
 
 @dataclass(frozen=True)
 class Moved:
-    """One matrix of a round, E [n, m] or B [m, m], as attentions: each column a distribution
-    over the rows."""
+    """One matrix of a round, E [n, m] or B [m, m], as attentions.
+
+    Each column is a distribution over the rows.
+    """
 
     attention: Floats
     past: Floats | None = None
-    """Ẽ or B̃, the overlap of the attentions of the round before; None where nothing is read again."""
+    """Ẽ or B̃, the overlap of the attentions of the round before; None in the first round."""
     change: Floats | None = None
     """The attention less what it would have been without them, everything before unchanged."""
 
 
 def moved(
-    rounds: Sequence[tuple[Floats, Floats]], gammas: Sequence[Sequence[float]], diagonal: str
+    rounds: Sequence[tuple[Floats, Floats]],
+    gammas: Sequence[Sequence[float]],
+    diagonal: str,
 ) -> list[list[Moved]]:
-    """E and B of every round of one question as attentions, and what the terms γẼ and γB̃ of Eq.
-    4-5 did to them.
+    """E and B of every round of one question as attentions, and what Eq. 4-5 did to them.
 
-    ``gammas`` are those of the rounds after the first; empty without reattention.
+    That is what the terms γẼ and γB̃ did. ``gammas`` are those of the rounds after the first; empty
+    without reattention.
     """
-    shown = [[Moved(attention(X)) for X in made] for made in rounds]
+    attentions = []
+    for E, B in rounds:
+        attentions.append([Moved(attention(E)), Moved(attention(B))])
     for t, weights in enumerate(gammas, 1):
         past_self = attention(rounds[t - 1][1])
         for k, (X, gamma) in enumerate(zip(rounds[t], weights, strict=True)):
@@ -95,37 +107,37 @@ def moved(
             added = gamma * past
             if k == 1 and diagonal != "none":  # the indicator of Eq. 5 takes the diagonal out of B
                 np.fill_diagonal(added, 0.0)
-            shown[t][k] = Moved(attention(X), past, attention(X) - attention(X - added))
-    return shown
+            now = attention(X)
+            attentions[t][k] = Moved(now, past, now - attention(X - added))
+    return attentions
 
 
-def strongest(shown: Moved, count: int = 6) -> list[tuple[int, int]]:
-    """The places (row, column) whose attention was changed most, up or down; none where nothing
-    is read again."""
-    if shown.change is None:
+def strongest(matrix: Moved, count: int = 6) -> list[tuple[int, int]]:
+    """The places (row, column) whose attention was changed most, up or down.
+
+    None in a first round.
+    """
+    if matrix.change is None:
         return []
-    order = np.argsort(-np.abs(shown.change), axis=None, kind="stable")[:count]
-    return [
-        (int(i), int(j)) for i, j in zip(*np.unravel_index(order, shown.change.shape), strict=True)
-    ]
+    order = np.argsort(-np.abs(matrix.change), axis=None, kind="stable")[:count]
+    rows, columns = np.unravel_index(order, matrix.change.shape)
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True)]
 
 
 def pairs_of(data: Path, limit: int = 0) -> list[EncoderInput]:
-    """The first questions of a file (all for 0) that have words to compare attentions on, short
-    passages first."""
-    asked = [
-        (question.text, paragraph.context) for paragraph, question in read_squad(data).questions()
-    ]
-    found = [
-        EncoderInput(*texts, *(tokenize(text).words for text in texts))
-        for texts in asked[: limit or None]
-    ]
-    found = [pair for pair in found if pair.question_words and pair.context_words]
-    if not found:
+    """The first questions of a file (all for 0) that have words, those of short passages first."""
+    pairs = []
+    for paragraph, question in islice(read_squad(data).questions(), limit or None):
+        question_words = tokenize(question.text).words
+        passage_words = tokenize(paragraph.context).words
+        if question_words and passage_words:
+            pair = EncoderInput(question.text, paragraph.context, question_words, passage_words)
+            pairs.append(pair)
+    if not pairs:
         raise UserError(
             f"{data}: has no questions that can be read, to compare attentions on; give other data."
         )
-    return sorted(found, key=lambda pair: len(pair.context_words))
+    return sorted(pairs, key=lambda pair: len(pair.context_words))
 
 
 def divergences(
@@ -134,17 +146,18 @@ def divergences(
     device: str | None,
     batch_size: int = 32,
 ) -> dict[str, NDArray[np.float64]]:
-    """By row of the paper's Table 5, the value of every reader on every question [readers,
-    questions]."""
+    """By row of the paper's Table 5, the value of every reader on every question.
+
+    Values are [readers, questions].
+    """
     from rmreader.training.engine import TorchEngine
 
     engines = [TorchEngine(folder, device) for folder in readers]
-    found = defaultdict[str, list[list[float]]](list)
+    attended = [engine.attend_many(pairs, batch_size) for engine in engines]
+    rows: defaultdict[str, list[list[float]]] = defaultdict(list)
     with progress("attention", total=len(pairs), unit="questions") as advance:
-        for rounds in zip(
-            *(engine.attend_many(pairs, batch_size) for engine in engines), strict=True
-        ):
+        for rounds in zip(*attended, strict=True):
             for name, values in divergences_of(rounds).items():
-                found[name].append(values)
+                rows[name].append(values)
             advance()
-    return {name: np.array(values).T for name, values in found.items()}
+    return {name: np.array(values).T for name, values in rows.items()}

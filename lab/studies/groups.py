@@ -1,12 +1,10 @@
-"""Where a reader is right: the F1 of every question in a byte, and the groups that questions
-fall into."""
+"""The groups that questions fall into, and the F1 of every question in a byte."""
 
 import re
 import zlib
 from base64 import b64decode, b64encode
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +28,27 @@ TYPES = (
     "what",
 )
 _TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
-_BEGIN = {
-    "passage": (0, 100, 150, 200, 300),
-    "answer": (1, 2, 3, 5, 8),
-}  # words, of the shortest answer
+# The words with which each group begins; of several answers, those of the shortest count.
+_PASSAGE_WORDS = (0, 100, 150, 200, 300)
+_ANSWER_WORDS = (1, 2, 3, 5, 8)
 
 
-def _words(first: int, last: int) -> str:
-    return f"{first} to {last} words" if last > first else f"{first} word{'s'[: first > 1]}"
-
-
-GROUPS = {"question": (*TYPES, "other")} | {
-    kind: (*(_words(a, b - 1) for a, b in pairwise(words)), f"{words[-1]} words or more")
-    for kind, words in _BEGIN.items()
+GROUPS = {
+    "question": (*TYPES, "other"),
+    "passage": (
+        "0 to 99 words",
+        "100 to 149 words",
+        "150 to 199 words",
+        "200 to 299 words",
+        "300 words or more",
+    ),
+    "answer": (
+        "1 word",
+        "2 words",
+        "3 to 4 words",
+        "5 to 7 words",
+        "8 words or more",
+    ),
 }
 """By kind, the names of the groups."""
 TWINS = (
@@ -56,32 +62,47 @@ TWINS = (
 
 def groups_of(dataset: Dataset) -> dict[str, str]:
     """By kind, the place of every question's group among the names, packed."""
-    found: dict[str, list[int]] = {kind: [] for kind in GROUPS}
-    lengths: dict[int, int] = {}
+    places: dict[str, list[int]] = {kind: [] for kind in GROUPS}
+    lengths: dict[int, int] = {}  # of paragraphs, which have many questions each
     for paragraph, question in dataset.questions():
         if id(paragraph) not in lengths:
             lengths[id(paragraph)] = len(tokenize(paragraph.context).words)
-        asked = _TYPE.search(question.text.lower())
-        shortest = min((len(tokenize(answer.text).words) for answer in question.answers), default=0)
-        found["question"].append(TYPES.index(asked[1]) if asked else len(TYPES))
-        for kind, words in (("passage", lengths[id(paragraph)]), ("answer", shortest)):
-            found[kind].append(max(0, bisect_right(_BEGIN[kind], words) - 1))
-    return {kind: pack(places) for kind, places in found.items()}
+        answers = [len(tokenize(answer.text).words) for answer in question.answers]
+        places["question"].append(_type_of(question.text))
+        places["passage"].append(_group_of(lengths[id(paragraph)], _PASSAGE_WORDS))
+        places["answer"].append(_group_of(min(answers, default=0), _ANSWER_WORDS))
+    return {kind: pack(values) for kind, values in places.items()}
+
+
+def _type_of(question: str) -> int:
+    """The place of a question's first question word among the types."""
+    match = _TYPE.search(question.lower())
+    return TYPES.index(match[1]) if match else len(TYPES)
+
+
+def _group_of(words: int, begins: Sequence[int]) -> int:
+    """The place of the group that so many words fall into; fewer than the first are in it."""
+    return max(0, bisect_right(begins, words) - 1)
 
 
 def each_question(dataset: Dataset, texts: Mapping[str, str]) -> str:
     """The F1 of every question, packed."""
-    return pack(
-        round(255 * score_question(question, texts)[1]) for _, question in dataset.questions()
-    )
+    values = []
+    for _, question in dataset.questions():
+        _, f1 = score_question(question, texts)
+        values.append(round(255 * f1))
+    return pack(values)
 
 
 def each_twin(dataset: Dataset, texts: Mapping[str, str]) -> str:
     """What its worst variant does to each attacked original, as a place in ``TWINS``, packed."""
     clean, worst = twins(dataset, texts)
-    return pack(
-        2 * (clean[root][1] < 0.5) + (row[1] < 0.5) for root, row in worst.items() if root in clean
-    )
+    places = []
+    for root, (_, attacked_f1) in worst.items():
+        if root in clean:
+            _, clean_f1 = clean[root]
+            places.append(2 * (clean_f1 < 0.5) + (attacked_f1 < 0.5))
+    return pack(places)
 
 
 def pack(values: Iterable[int]) -> str:

@@ -1,5 +1,7 @@
-"""The readers that a study is given, asked as every other command asks them; torch only where it
-is needed."""
+"""The readers that a study is given, asked as every other command asks them.
+
+Torch is imported only where a device is named.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,35 +22,43 @@ def reader_folder(name_or_path: str | Path) -> Path:
 
 
 def load(model: str | Path, device: str | None = None) -> Reader:
-    """A reader, or with commas an ensemble, as ``evaluate`` loads it; with a device, its network
-    in torch there."""
+    """A reader, or with commas an ensemble, as ``evaluate`` loads it.
+
+    With a device, its network is computed there by torch.
+    """
     folders = [reader_folder(name) for name in reader_names(model)]
     if device is None:
         readers = [Reader.load(folder) for folder in folders]
     else:
         from rmreader.training.engine import TorchEngine
 
-        readers = [Reader(one, TorchEngine(one, device)) for one in map(open_folder, folders)]
+        opened = [open_folder(folder) for folder in folders]
+        readers = [Reader(folder, TorchEngine(folder, device)) for folder in opened]
     return readers[0] if len(readers) == 1 else Ensemble(readers)
 
 
 def everyone(models: Sequence[str], device: str | None = None) -> dict[str, Reader]:
-    """Each reader by its name, and several of them together as ``ensemble``; none reads a text
-    twice."""
-    folders = [
-        tuple(reader_folder(name).resolve() for name in reader_names(model)) for model in models
-    ]
-    if len(set(folders)) < len(models):
+    """Each reader by its name, and several of them together as ``ensemble``.
+
+    None reads a text twice.
+    """
+    folders = set()
+    for model in models:
+        paths = [reader_folder(name).resolve() for name in reader_names(model)]
+        folders.add(tuple(paths))
+    if len(folders) < len(models):
         raise UserError("a reader is given twice; name each once.")
-    readers = [load(model, device) for model in models]
-    for reader in readers:
+
+    readers: dict[str, Reader] = {}
+    for model in models:
+        reader = load(model, device)
         reader.engine = CachedEngine(reader.engine)
-    names = [
-        "./ensemble" if model == "ensemble" else str(model) for model in models
-    ]  # that row is all of them
-    return dict(zip(names, readers, strict=True)) | (
-        {"ensemble": Ensemble(readers)} if len(readers) > 1 else {}
-    )
+        # A folder of the name `ensemble` is not all readers together.
+        name = "./ensemble" if model == "ensemble" else str(model)
+        readers[name] = reader
+    if len(readers) > 1:
+        readers["ensemble"] = Ensemble(list(readers.values()))
+    return readers
 
 
 def questions(path: Path) -> Dataset:
@@ -62,6 +72,6 @@ def questions(path: Path) -> Dataset:
 
 
 def predictions(reader: Reader, dataset: Dataset) -> dict[str, str]:
-    """The text of the best answer to every question by id, as official files of predictions have
-    it."""
-    return {id: found.text if found else "" for id, found in best_answers(reader, dataset).items()}
+    """The text of the best answer to every question, as official files of predictions have it."""
+    answers = best_answers(reader, dataset)
+    return {id: answer.text if answer else "" for id, answer in answers.items()}

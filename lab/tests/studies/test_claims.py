@@ -20,8 +20,9 @@ from lab.results import groups
 from lab.studies import paper
 from lab.studies.claims import CLAIMS, Level, claims_table
 from lab.studies.groups import GROUPS, pack
-from lab.studies.report import WORDS, Report, save
-from lab.studies.reproduction import build
+from lab.studies.layouts import LAYOUTS
+from lab.studies.report import Report, save
+from lab.studies.reproduction import WHOLE, build
 from lab.studies.tables import rl_table
 from rmreader.core.errors import UserError
 
@@ -172,7 +173,7 @@ def test_with_no_logs_the_page_says_what_is_missing(tmp_path: Path) -> None:
     assert len(claimed) == 12
     assert {row[1] for row in report.rows if row[0].startswith("· ")} == {"not measured"}
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
-    for what, command in WORDS["kept"].values():
+    for what, command in WHOLE.values():
         assert what in page
         assert command.replace("…", "").split(" --")[0] in page
     assert "<img" not in page
@@ -333,11 +334,12 @@ def campaign(tmp_path: Path) -> Path:
     ]
     results.keep(folder / "attention-small-100.jsonl", ensembles)
     for name in ("squad", "adversarial", "breakdown", "failures"):
-        words = WORDS["reports"][name]
-        rows = [[f"{column} | <i>" for column in words["columns"]]]
+        layout = LAYOUTS[name]
+        titles = [column.title for column in layout.columns]
+        rows = [[f"{column} | <i>" for column in titles]]
         table = {
-            "title": words["title"],
-            "header": list(words["columns"]),
+            "title": layout.title,
+            "header": titles,
             "rows": rows,
             "notes": ["A note."],
         }

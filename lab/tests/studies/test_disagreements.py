@@ -61,7 +61,7 @@ def case(passage: str, first: tuple[int, int], second: tuple[int, int], **more: 
     one, other = (Answer(passage[a:b], a, b, 0.0, 0.0, "", a) for a, b in (first, second))
     fields: dict[str, Any] = {"id": "q", "question": "Who?", "references": ["x"], **more}
     return Case(
-        passage=passage, given=(one, other), **{"scores": ((1.0, 1.0), (0.0, 0.5)), **fields}
+        passage=passage, answers=(one, other), **{"scores": ((1.0, 1.0), (0.0, 0.5)), **fields}
     )
 
 
@@ -78,7 +78,7 @@ def test_marks_stand_where_the_answers_stand_and_the_passage_is_as_it_was(
     one = case(passage, *spans)  # type: ignore[arg-type]
     seen = Reading(page("t", ("a", "b"), [one], 1).decode())
     assert seen.passage == passage
-    assert seen.marks == {"in1": one.given[0].text, "in2": one.given[1].text}
+    assert seen.marks == {"in1": one.answers[0].text, "in2": one.answers[1].text}
 
 
 def test_nothing_in_the_data_becomes_markup_and_nothing_comes_from_outside() -> None:
@@ -128,5 +128,5 @@ def test_the_cases_are_the_questions_that_two_readers_answer_differently(
     ):  # as `evaluate` reads, and in torch
         assert [one.id for one in found] == [encoded.ids[i] for i in differ]
         # A reader leaves out marks at the edges of an answer, and the trainer does not.
-        texts = [tuple(normalize(answer.text) for answer in one.given) for one in found]
+        texts = [tuple(normalize(answer.text) for answer in one.answers) for one in found]
         assert texts == [(normalize(answers[0][i]), normalize(answers[1][i])) for i in differ]

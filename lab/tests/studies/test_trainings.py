@@ -20,8 +20,8 @@ from lab.runs import Job, claim, curve, train_all
 from lab.studies import paper, plots
 from lab.studies.groups import unpack
 from lab.studies.paper import choose
-from lab.studies.report import WORDS
 from lab.studies.scores import study_scores
+from lab.studies.tables import CURVES
 from rmreader.core.errors import UserError
 from rmreader.core.recipe import load_recipe
 from rmreader.data.encode import encode_file
@@ -504,7 +504,7 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
     found = curve(events)
     assert found == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
     drawings = [
-        plots.curves({"a": [found], "b": []}, WORDS["curves"], kind) for kind in ("png", "svg")
+        plots.curves({"a": [found], "b": []}, CURVES, kind) for kind in ("png", "svg")
     ]
     assert all(len(content) > 1000 for content in drawings)
 
