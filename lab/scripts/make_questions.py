@@ -1,9 +1,8 @@
-"""Make questions about prose, for readers to learn from what their teachers answer
-(`training.teacher`).
+"""Make questions about prose, for readers to learn from what their teachers answer.
 
-A small encoder learns from SQuAD which words of a passage people ask for, and the question that
-they ask. It then asks about other prose, and a trained reader answers: only questions that it
-answers with the words that were asked for stay.
+(The recipe's `training.teacher`.) A small encoder learns from SQuAD which words of a passage people
+ask for, and the question that they ask. It then asks about other prose, and a trained reader
+answers: only questions that it answers with the words that were asked for stay.
 
     python -m lab.scripts.make_questions train minilm train-v1.1.json --out generator
     python -m lab.scripts.make_questions ask generator wiki-*.txt.bz2 --out made.json.gz
@@ -21,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,186 +29,93 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 
 from lab.scripts.cloze import read_articles, read_lines
+from lab.scripts.generator import (
+    ASKED,
+    CLS,
+    LONGEST,
+    SEP,
+    SPAN,
+    Generator,
+    continuing,
+    marks_between,
+    piece_names,
+    questions_about,
+    tokenizer_of,
+    word_edges,
+)
 from lab.scripts.spelling import spelled, usual_spellings
 from rmreader.data.squad import Article, Paragraph, Question, Reference, read_squad, write_squad
 from rmreader.text.pieces import encoder_folder
 
-_usual: dict[str, str] = {}  # of every process that writes questions
-CLS, SEP = 101, 102  # of BERT's uncased vocabulary, which MiniLM has
-LONGEST, ASKED = 254, 32  # pieces of a passage, and of a question with its end
-SPAN = 24  # pieces of an answer, at most
-Past = list[tuple[Tensor, Tensor]]
+SHORTEST = 40  # pieces of a paragraph that is asked about
+_usual: dict[str, str] = {}  # usual spellings, in every process that writes questions
 
 
-class Layer(nn.Module):
-    """A layer of BERT, which may look at keys and values of pieces before its own."""
-
-    def __init__(self, size: int, heads: int, inner: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv, self.out = nn.Linear(size, 3 * size), nn.Linear(size, size)
-        self.wide, self.narrow = nn.Linear(size, inner), nn.Linear(inner, size)
-        self.norm1, self.norm2 = nn.LayerNorm(size, 1e-12), nn.LayerNorm(size, 1e-12)
-        self.drop = nn.Dropout(0.1)
-
-    def forward(
-        self, x: Tensor, mask: Tensor, past: tuple[Tensor, Tensor] | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Vectors [B, s, size], what each may look at [B, 1, s or 1, keys], keys and values
-        before them."""
-        parts = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        q, k, v = parts[0], parts[1], parts[2]
-        if past is not None:
-            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
-        seen = F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
-        x = self.norm1(x + self.drop(self.out(seen)))
-        return self.norm2(x + self.drop(self.narrow(F.gelu(self.wide(x))))), k, v
-
-
-class Generator(nn.Module):
-    """Reads a passage in both directions and writes a question about its marked words from left
-    to right (UniLM)."""
-
-    def __init__(self, config: dict[str, int]) -> None:
-        super().__init__()
-        size = config["hidden_size"]
-        self.words = nn.Embedding(config["vocab_size"], size)
-        self.places = nn.Embedding(config["max_position_embeddings"], size)
-        self.kinds = nn.Embedding(3, size)  # passage, the words to ask for, question
-        self.norm, self.drop = nn.LayerNorm(size, 1e-12), nn.Dropout(0.1)
-        shape = size, config["num_attention_heads"], config["intermediate_size"]
-        self.layers = nn.ModuleList(Layer(*shape) for _ in range(config["num_hidden_layers"]))
-        self.head = nn.Sequential(nn.Linear(size, size), nn.GELU(), nn.LayerNorm(size))
-        self.bias = nn.Parameter(torch.zeros(config["vocab_size"]))
-        self.first = nn.Linear(size, 1)
-        self.last = nn.ModuleList(
-            [nn.Linear(size, size), nn.Linear(size, size), nn.Linear(size, 1)]
-        )
-
-    def begin_as(self, bert: dict[str, Tensor]) -> None:
-        """Take over the weights of an encoder of BERT's kind."""
-        bert = {name.removeprefix("bert."): tensor.float() for name, tensor in bert.items()}
-        kinds = bert["embeddings.token_type_embeddings.weight"]
-        own = {
-            "words.weight": bert["embeddings.word_embeddings.weight"],
-            "places.weight": bert["embeddings.position_embeddings.weight"],
-            "kinds.weight": torch.stack([kinds[0], kinds[-1], kinds[0]]),
-        }
-        names = {
-            "out": "attention.output.dense",
-            "wide": "intermediate.dense",
-            "narrow": "output.dense",
-        }
-        names |= {"norm1": "attention.output.LayerNorm", "norm2": "output.LayerNorm"}
-        for kind in ("weight", "bias"):
-            own[f"norm.{kind}"] = bert[f"embeddings.LayerNorm.{kind}"]
-            for k in range(len(self.layers)):
-                theirs = f"encoder.layer.{k}."
-                parts = [
-                    bert[f"{theirs}attention.self.{part}.{kind}"]
-                    for part in ("query", "key", "value")
-                ]
-                own[f"layers.{k}.qkv.{kind}"] = torch.cat(parts)
-                own |= {
-                    f"layers.{k}.{our}.{kind}": bert[f"{theirs}{their}.{kind}"]
-                    for our, their in names.items()
-                }
-        self.load_state_dict(own, strict=False)
-
-    def _embed(self, pieces: Tensor, places: Tensor, kinds: Tensor) -> Tensor:
-        vectors: Tensor = self.drop(
-            self.norm(self.words(pieces) + self.places(places) + self.kinds(kinds))
-        )
-        return vectors
-
-    def read(self, passage: Tensor, marked: Tensor) -> tuple[Tensor, Past]:
-        """The passage's vectors, and its keys and values in every layer."""
-        x = self._embed(passage, torch.arange(passage.shape[1], device=passage.device), marked)
-        mask, past = (passage != 0)[:, None, None], []
-        for layer in self.layers:
-            x, k, v = layer(x, mask, None)
-            past.append((k, v))
-        return x, past
-
-    def write(self, pieces: Tensor, at: Tensor, past: Past, mask: Tensor) -> tuple[Tensor, Past]:
-        """Scores of the piece after each of these, the first of which are at the places ``at``."""
-        steps = torch.arange(pieces.shape[1], device=pieces.device)
-        x, after = self._embed(pieces, at[:, None] + steps, torch.full_like(pieces, 2)), []
-        for layer, before in zip(self.layers, past, strict=True):
-            x, k, v = layer(x, mask, before)
-            after.append((k, v))
-        return self.head(x) @ self.words.weight.T + self.bias, after
-
-    def ends(self, vectors: Tensor, first: Tensor) -> Tensor:
-        """Scores of every place as the last of an answer that begins at ``first``."""
-        begin = vectors[torch.arange(len(vectors), device=first.device), first]
-        scores: Tensor = self.last[2](
-            torch.tanh(self.last[0](vectors) + self.last[1](begin)[:, None])
-        ).squeeze(-1)
-        return scores
-
-
-def words_open(passage: Tensor, continues: Tensor) -> tuple[Tensor, Tensor]:
-    """Where an answer may begin and where it may end: at the edges of words."""
-    inner = (passage != 0) & (passage != CLS) & (passage != SEP)
-    inside = continues[passage]
-    following = F.pad(inside[:, 1:], (0, 1), value=False)
-    return inner & ~inside, inner & ~following
-
-
-def tokenizer_of(folder: Path) -> Any:
-    """The tokenizer of an encoder's folder."""
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-def continuing(tokenizer: Any) -> Tensor:
-    """Of every piece, whether it goes on with a word."""
-    names = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    return torch.tensor([name.startswith("##") for name, _ in names])
-
-
-def examples(
-    path: Path, tokenizer: Any
-) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int16]]:
+@dataclass(frozen=True)
+class Examples:
     """Passages around their answers, questions, and the first and last piece of each answer."""
-    asked = [(p.context, q) for p, q in read_squad(path).questions() if q.answers]
-    texts = list(dict.fromkeys(context for context, _ in asked))
-    read = dict(zip(texts, tokenizer.encode_batch(texts, add_special_tokens=False), strict=True))
-    written = tokenizer.encode_batch(
-        [question.text for _, question in asked], add_special_tokens=False
-    )
-    rows, questions, places = [], [], []
+
+    passages: NDArray[np.int16]
+    questions: NDArray[np.int16]
+    places: NDArray[np.int16]
+
+
+def examples(path: Path, tokenizer: Any) -> Examples:
+    """Take the questions of a SQuAD file that have an answer of whole words."""
+    asked = []
+    for paragraph, question in read_squad(path).questions():
+        if question.answers:
+            asked.append((paragraph.context, question))
+    contexts = list(dict.fromkeys(context for context, _ in asked))
+    encoded = tokenizer.encode_batch(contexts, add_special_tokens=False)
+    by_context = dict(zip(contexts, encoded, strict=True))
+    texts = [question.text for _, question in asked]
+    written = tokenizer.encode_batch(texts, add_special_tokens=False)
+
+    passages = []
+    questions = []
+    places = []
     for (context, question), pieces in zip(asked, written, strict=True):
-        coded, answer = read[context], question.answers[0]
-        begins = [begin for begin, _ in coded.offsets]
-        first = int(np.searchsorted(begins, answer.start, "right")) - 1
-        last = int(np.searchsorted(begins, answer.start + len(answer.text) - 1, "right")) - 1
-        after = coded.tokens[last + 1 : last + 2]
-        if any(
-            piece.startswith("##") for piece in (coded.tokens[first], *after)
-        ):  # the answer cuts a word
+        passage = by_context[context]
+        answer = question.answers[0]
+        begins = [begin for begin, _ in passage.offsets]
+        first = _piece_at(begins, answer.start)
+        last = _piece_at(begins, answer.start + len(answer.text) - 1)
+        if first < 0 or last - first >= SPAN or len(pieces.ids) >= ASKED:
             continue
-        if last - first >= SPAN or len(pieces.ids) >= ASKED or first < 0:
+        if _cuts_a_word(passage.tokens, first, last):
             continue
+        # Of a long passage a part is taken, with the answer in its middle.
         cut = max(0, min(first - LONGEST // 2, len(begins) - LONGEST))
-        rows.append([CLS, *coded.ids[cut : cut + LONGEST], SEP])
+        passages.append([CLS, *passage.ids[cut : cut + LONGEST], SEP])
         questions.append([*pieces.ids, SEP])
         places.append((first - cut + 1, last - cut + 1))
-    return padded(rows, LONGEST + 2), padded(questions, ASKED), np.array(places, np.int16)
+    return Examples(
+        padded(passages, LONGEST + 2),
+        padded(questions, ASKED),
+        np.array(places, np.int16),
+    )
+
+
+def _piece_at(begins: Sequence[int], character: int) -> int:
+    """The piece that a character is in."""
+    return int(np.searchsorted(begins, character, "right")) - 1
+
+
+def _cuts_a_word(pieces: Sequence[str], first: int, last: int) -> bool:
+    """Whether an answer begins or ends inside of a word."""
+    after = pieces[last + 1 : last + 2]
+    return any(piece.startswith("##") for piece in (pieces[first], *after))
 
 
 def padded(rows: Sequence[Sequence[int]], width: int) -> NDArray[np.int16]:
     """Rows of pieces, filled up with zeros."""
     table = np.zeros((len(rows), width), np.int16)
-    for to, row in zip(table, rows, strict=True):
-        to[: len(row)] = row
+    for target, row in zip(table, rows, strict=True):
+        target[: len(row)] = row
     return table
 
 
@@ -218,7 +125,8 @@ def batches(lengths: NDArray[Any], size: int, seed: int) -> Iterator[NDArray[np.
         draw = np.random.default_rng((seed, epoch))
         order = np.argsort(lengths + draw.uniform(0, 16, len(lengths)), kind="stable")
         cuts = [order[at : at + size] for at in range(0, len(order), size)]
-        yield from (cuts[k] for k in draw.permutation(len(cuts)))
+        for k in draw.permutation(len(cuts)):
+            yield cuts[k]
 
 
 def train(args: argparse.Namespace) -> None:
@@ -229,209 +137,335 @@ def train(args: argparse.Namespace) -> None:
     folder = encoder_folder(args.encoder)
     tokenizer = tokenizer_of(folder)
     tables = examples(args.squad, tokenizer)
-    lengths = (tables[0] != 0).sum(1)
-    passages, questions, places = (torch.from_numpy(table).to(device) for table in tables)
+    lengths = (tables.passages != 0).sum(1)
+    passages = torch.from_numpy(tables.passages).to(device)
+    questions = torch.from_numpy(tables.questions).to(device)
+    places = torch.from_numpy(tables.places).to(device)
+
     model = Generator(json.loads((folder / "config.json").read_text()))
     model.begin_as(load_file(folder / "model.safetensors"))
     model.to(device).train()
     continues = continuing(tokenizer).to(device)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01
+        model.parameters(),
+        lr=args.rate,
+        betas=(0.9, 0.98),
+        weight_decay=0.01,
     )
     steps = max(1, round(args.epochs * len(lengths) / args.rows))
-    began, sums, causal = (
-        time.monotonic(),
-        torch.zeros(3, device=device),
-        torch.ones(ASKED, ASKED, device=device),
-    )
-    causal = causal.tril().bool()
-    some = batches(lengths, args.rows, args.seed)
+    warmup = min(200, 1 + steps // 10)
+    began = time.monotonic()
+    sums = torch.zeros(3, device=device)
+    order = batches(lengths, args.rows, args.seed)
     for step in range(steps):
-        done = max(
-            step / steps, (time.monotonic() - began) / (60 * args.minutes) if args.minutes else 0.0
-        )
+        done = step / steps
+        if args.minutes:
+            done = max(done, (time.monotonic() - began) / (60 * args.minutes))
         if done >= 1:
             break
         for group in optimizer.param_groups:
-            group["lr"] = args.rate * min(1.0, (step + 1) / min(200, 1 + steps // 10)) * (1 - done)
-        index = next(some)
-        wide = min(passages.shape[1], -(-int(lengths[index].max()) // 32) * 32)
-        at = torch.from_numpy(index).to(device)
-        passage, question, place = (
-            passages[at, :wide].long(),
-            questions[at].long(),
-            places[at].long(),
+            group["lr"] = args.rate * min(1.0, (step + 1) / warmup) * (1 - done)
+
+        index = next(order)
+        width = min(passages.shape[1], _rounded_up(int(lengths[index].max()), 32))
+        rows = torch.from_numpy(index).to(device)
+        loss, measures = _losses(
+            model,
+            passages[rows, :width].long(),
+            questions[rows].long(),
+            places[rows].long(),
+            continues,
         )
-        spread = torch.arange(wide, device=device)
-        marked = ((spread >= place[:, :1]) & (spread <= place[:, 1:])).long()
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            vectors, _ = model.read(passage, torch.zeros_like(passage))
-            may_begin, may_end = words_open(passage, continues)
-            begins = model.first(vectors).squeeze(-1).float().masked_fill(~may_begin, -1e4)
-            ends = model.ends(vectors, place[:, 0]).float().masked_fill(~may_end, -1e4)
-            loss_answer = F.cross_entropy(begins, place[:, 0]) + F.cross_entropy(ends, place[:, 1])
-            _, past = model.read(passage, marked)
-            shown = F.pad(question[:, :-1], (1, 0), value=SEP)
-            seen = (passage != 0)[:, None].expand(-1, ASKED, -1)
-            mask = torch.cat([seen, causal.expand(len(seen), -1, -1)], 2)[:, None]
-            scores, _ = model.write(shown, (passage != 0).sum(1), past, mask)
-        real = question != 0
-        loss_words = F.cross_entropy(scores[real].float(), question[real], label_smoothing=0.1)
-        loss = loss_words + 0.3 * loss_answer
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        right = (scores.argmax(-1) == question)[real].float().mean()
-        sums += torch.stack([loss_words.detach(), loss_answer.detach(), right])
+
+        sums += measures
         if (step + 1) % args.log_every == 0:
-            line = dict(
-                zip(("words", "answer", "right"), (sums / args.log_every).tolist(), strict=True)
-            )
+            words, answer, right = (sums / args.log_every).tolist()
             sums.zero_()
-            line |= {"step": step + 1, "of": steps, "seconds": time.monotonic() - began}
-            print(json.dumps({key: round(value, 3) for key, value in line.items()}), flush=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    for name in ("config.json", "tokenizer.json"):
-        shutil.copyfile(folder / name, args.out / name)
-    state = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
-    }
-    save_file(state, args.out / "model.safetensors")
+            line = {
+                "words": words,
+                "answer": answer,
+                "right": right,
+                "step": step + 1,
+                "of": steps,
+                "seconds": time.monotonic() - began,
+            }
+            rounded = {key: round(value, 3) for key, value in line.items()}
+            print(json.dumps(rounded), flush=True)
+    _save(model, folder, args.out)
     print(f"{args.out}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _rounded_up(number: int, step: int) -> int:
+    """The next multiple of ``step``."""
+    return -(-number // step) * step
+
+
+def _losses(
+    model: Generator,
+    passage: Tensor,
+    question: Tensor,
+    place: Tensor,
+    continues: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The loss of a batch, and what is logged: both its parts, and the share of right pieces."""
+    on_gpu = passage.device.type == "cuda"
+    with torch.autocast(passage.device.type, torch.bfloat16, enabled=on_gpu):
+        # Which words do people ask for?
+        vectors, _ = model.read(passage, torch.zeros_like(passage))
+        may_begin, may_end = word_edges(passage, continues)
+        begins = model.begins(vectors).float().masked_fill(~may_begin, -1e4)
+        ends = model.ends(vectors, place[:, 0]).float().masked_fill(~may_end, -1e4)
+        loss_begin = F.cross_entropy(begins, place[:, 0])
+        loss_end = F.cross_entropy(ends, place[:, 1])
+        loss_answer = loss_begin + loss_end
+
+        # And what do they ask? Each piece sees the passage and the pieces before it.
+        marked = marks_between(place[:, :1], place[:, 1:], passage.shape[1])
+        _, past = model.read(passage, marked)
+        before = F.pad(question[:, :-1], (1, 0), value=SEP)
+        real = passage != 0
+        of_passage = real[:, None].expand(-1, ASKED, -1)
+        causal = torch.ones(ASKED, ASKED, device=passage.device).tril().bool()
+        of_question = causal.expand(len(passage), -1, -1)
+        mask = torch.cat([of_passage, of_question], 2)[:, None]
+        scores, _ = model.write(
+            before,
+            real.sum(1),
+            past,
+            mask,
+        )
+    written = question != 0
+    loss_words = F.cross_entropy(
+        scores[written].float(),
+        question[written],
+        label_smoothing=0.1,
+    )
+    right = (scores.argmax(-1) == question)[written].float().mean()
+    measures = torch.stack([loss_words.detach(), loss_answer.detach(), right])
+    return loss_words + 0.3 * loss_answer, measures
+
+
+def _save(model: Generator, encoder: Path, out: Path) -> None:
+    """Write a folder from which ``ask`` reads the generator."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "tokenizer.json"):
+        shutil.copyfile(encoder / name, out / name)
+    state = {}
+    for name, tensor in model.state_dict().items():
+        state[name] = tensor.detach().cpu().contiguous()
+    save_file(state, out / "model.safetensors")
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph that is asked about."""
+
+    number: int  # its place in all prose
+    article: int
+    text: str
+    pieces: Any  # as the tokenizer encodes it
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A question in pieces, and the first and last piece of its answer in the paragraph."""
+
+    prose: Prose
+    first: int
+    last: int
+    pieces: list[int]
 
 
 def ask(args: argparse.Namespace) -> None:
     """Ask about paragraphs of prose."""
     torch.manual_seed(args.seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = Generator(json.loads((args.generator / "config.json").read_text())).to(device).eval()
+    model = Generator(json.loads((args.generator / "config.json").read_text()))
     model.load_state_dict(load_file(args.generator / "model.safetensors"))
+    model.to(device).eval()
     tokenizer = tokenizer_of(args.generator)
-    continues = continuing(tokenizer).to(device)
-    articles = [article for path in args.prose for article in read_articles(read_lines(path))]
-    flat = [(number, text) for number, (_, texts) in enumerate(articles) for text in texts]
-    chosen = np.random.default_rng(args.seed).permutation(len(flat))[: 2 * args.paragraphs]
-    coded = tokenizer.encode_batch([flat[k][1] for k in chosen.tolist()], add_special_tokens=False)
-    usable = [k for k, one in enumerate(coded) if 40 <= len(one.ids) <= LONGEST][: args.paragraphs]
-    usable.sort(key=lambda k: len(coded[k].ids))
-    print(f"{len(usable)} paragraphs", flush=True)
-    found: list[tuple[int, list[int], int, int, list[int]]] = []
-    for at in range(0, len(usable), args.rows):
-        some = usable[at : at + args.rows]
-        wide = -(-max(len(coded[k].ids) + 2 for k in some) // 8) * 8
-        passage = (
-            torch.from_numpy(padded([[CLS, *coded[k].ids, SEP] for k in some], wide))
-            .long()
-            .to(device)
-        )
-        with (
-            torch.no_grad(),
-            torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"),
-        ):
-            first, last, written = questions_about(
-                model, passage, continues, args.each, args.chance
-            )
-        rows = zip(first.tolist(), last.tolist(), written.tolist(), strict=True)
-        for row, (begin, end, pieces) in enumerate(rows):
-            k = some[row // args.each]
-            found.append((int(chosen[k]), coded[k].ids, begin - 1, end - 1, pieces))
-    names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
-    offsets = {int(chosen[k]): coded[k].offsets for k in usable}
-    usual = usual_spellings(flat[k][1] for k in chosen.tolist())
-    jobs = (
-        (flat[at][1], offsets[at], [names[i] for i in ids], begin, end, [names[i] for i in pieces])
-        for at, ids, begin, end, pieces in found
+
+    titles, paragraphs = _read_prose(args.prose)
+    # More are drawn than asked for, because some are too short or too long.
+    order = np.random.default_rng(args.seed).permutation(len(paragraphs))
+    chosen = order[: 2 * args.paragraphs].tolist()
+    prose = _usable(
+        paragraphs,
+        chosen,
+        tokenizer,
+        args.paragraphs,
     )
+    print(f"{len(prose)} paragraphs", flush=True)
+
+    drafts = _drafts(
+        model,
+        prose,
+        continuing(tokenizer).to(device),
+        args,
+    )
+    usual = usual_spellings(paragraphs[number][1] for number in chosen)
+    names = piece_names(tokenizer)
+    jobs = (_job(draft, names) for draft in drafts)
     with ProcessPoolExecutor(args.workers, initializer=_know, initargs=(usual,)) as pool:
-        texts = list(pool.map(_written, jobs, chunksize=256))
+        results = list(pool.map(_written, jobs, chunksize=256))
+
+    # A question that comes twice about a paragraph stays once.
     made: defaultdict[int, dict[str, Question]] = defaultdict(dict)
-    for number, ((at, *_), result) in enumerate(zip(found, texts, strict=True)):
+    for number, (draft, result) in enumerate(zip(drafts, results, strict=True)):
         if result is not None:
-            question, reference = result
-            made[at].setdefault(question, Question(f"{args.name}-{number}", question, (reference,)))
+            text, reference = result
+            question = Question(f"{args.name}-{number}", text, (reference,))
+            made[draft.prose.number].setdefault(text, question)
     by_article: defaultdict[int, list[Paragraph]] = defaultdict(list)
-    for at, asked in sorted(made.items()):
-        by_article[flat[at][0]].append(Paragraph(flat[at][1], tuple(asked.values())))
-    ready = [
-        Article(articles[number][0], tuple(paragraphs)) for number, paragraphs in by_article.items()
-    ]
+    for number, questions in sorted(made.items()):
+        article, text = paragraphs[number]
+        by_article[article].append(Paragraph(text, tuple(questions.values())))
+
+    articles = []
+    for number, asked in by_article.items():
+        articles.append(Article(titles[number], tuple(asked)))
     for part in range(args.parts):
-        out = args.out if args.parts == 1 else args.out.with_name(f"{part}-{args.out.name}")
-        write_squad(ready[part :: args.parts], out)
+        out = args.out
+        if args.parts > 1:
+            out = args.out.with_name(f"{part}-{args.out.name}")
+        write_squad(articles[part :: args.parts], out)
     print(f"{args.out}: {sum(map(len, made.values()))} questions", flush=True)
 
 
-def questions_about(
-    model: Generator, passage: Tensor, continues: Tensor, each: int, chance: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """For every passage ``each`` draws of an answer, by its first and last piece, and a question
-    that asks for it."""
-    vectors, _ = model.read(passage, torch.zeros_like(passage))
-    may_begin, may_end = words_open(passage, continues)
-    begins = model.first(vectors).squeeze(-1).float().masked_fill(~may_begin, -torch.inf)
-    first = torch.multinomial(begins.softmax(-1), each, replacement=True).flatten()
-    passage, vectors, may_end = (
-        tensor.repeat_interleave(each, 0) for tensor in (passage, vectors, may_end)
-    )
-    spread = torch.arange(passage.shape[1], device=passage.device)
-    near = (spread >= first[:, None]) & (spread < first[:, None] + SPAN) & may_end
-    near = near | (
-        (spread == first[:, None]) & ~near.any(1, keepdim=True)
-    )  # of a word that is longer than an answer
-    ends = model.ends(vectors, first).float().masked_fill(~near, -torch.inf)
-    last = torch.multinomial(ends.softmax(-1), 1).squeeze(1)
-    marked = ((spread >= first[:, None]) & (spread <= last[:, None])).long()
-    _, past = model.read(passage, marked)
-    mask, at = (passage != 0)[:, None, None], (passage != 0).sum(1)
-    piece = torch.full_like(at, SEP)
-    written: list[Tensor] = []
-    for step in range(ASKED - 1):
-        mask = F.pad(mask, (0, 1), value=True)
-        scores, past = model.write(piece[:, None], at + step, past, mask)
-        piece = drawn(scores[:, -1].float(), chance)
-        ended = (
-            torch.zeros_like(at) == 1 if not written else (written[-1] == SEP) | (written[-1] == 0)
+def _read_prose(paths: Sequence[Path]) -> tuple[list[str], list[tuple[int, str]]]:
+    """The titles of all articles, and every paragraph with the number of its article."""
+    titles: list[str] = []
+    paragraphs = []
+    for path in paths:
+        for title, texts in read_articles(read_lines(path)):
+            for text in texts:
+                paragraphs.append((len(titles), text))
+            titles.append(title)
+    return titles, paragraphs
+
+
+def _usable(
+    paragraphs: Sequence[tuple[int, str]],
+    chosen: Sequence[int],
+    tokenizer: Any,
+    count: int,
+) -> list[Prose]:
+    """The first paragraphs that are neither too short nor too long, shorter ones first."""
+    texts = [paragraphs[number][1] for number in chosen]
+    encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
+    usable = []
+    for number, pieces in zip(chosen, encoded, strict=True):
+        if SHORTEST <= len(pieces.ids) <= LONGEST:
+            article, text = paragraphs[number]
+            usable.append(
+                Prose(
+                    number,
+                    article,
+                    text,
+                    pieces,
+                )
+            )
+    return sorted(usable[:count], key=lambda prose: len(prose.pieces.ids))
+
+
+def _drafts(
+    model: Generator,
+    prose: Sequence[Prose],
+    continues: Tensor,
+    args: argparse.Namespace,
+) -> list[Draft]:
+    """Questions about all paragraphs, in pieces."""
+    device = continues.device
+    drafts = []
+    for at in range(0, len(prose), args.rows):
+        batch = prose[at : at + args.rows]
+        rows = [[CLS, *paragraph.pieces.ids, SEP] for paragraph in batch]
+        width = _rounded_up(max(map(len, rows)), 8)
+        passage = torch.from_numpy(padded(rows, width)).long().to(device)
+        autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+        with torch.no_grad(), autocast:
+            first, last, written = questions_about(
+                model,
+                passage,
+                continues,
+                args.each,
+                args.chance,
+            )
+        answers = zip(
+            first.tolist(),
+            last.tolist(),
+            written.tolist(),
+            strict=True,
         )
-        piece = piece.masked_fill(ended, 0)
-        written.append(piece)
-    return first, last, torch.stack(written, 1)
+        for row, (begin, end, pieces) in enumerate(answers):
+            paragraph = batch[row // args.each]
+            drafts.append(
+                Draft(
+                    paragraph,
+                    begin - 1,
+                    end - 1,
+                    pieces,
+                )
+            )
+    return drafts
 
 
-def drawn(scores: Tensor, chance: float) -> Tensor:
-    """A piece of each row, out of the likeliest that share ``chance`` (nucleus sampling)."""
-    scores[:, :SEP] = -torch.inf  # padding, unused rows, the unknown piece, the beginning
-    scores[:, SEP + 1 : 999] = -torch.inf
-    best, order = scores.topk(64, dim=-1)
-    odds = best.softmax(-1)
-    odds = odds.masked_fill(odds.cumsum(-1) - odds >= chance, 0.0)
-    return order.gather(1, torch.multinomial(odds, 1)).squeeze(1)
+Job = tuple[str, list[tuple[int, int]], list[str], int, int, list[str]]
+"""A paragraph, the offsets and names of its pieces, the ends of the answer, the question."""
+
+
+def _job(draft: Draft, names: Sequence[str]) -> Job:
+    """What a process needs to write a question."""
+    return (
+        draft.prose.text,
+        draft.prose.pieces.offsets,
+        [names[i] for i in draft.prose.pieces.ids],
+        draft.first,
+        draft.last,
+        [names[i] for i in draft.pieces],
+    )
 
 
 def _know(usual: dict[str, str]) -> None:
+    """Remember usual spellings in a process that writes questions."""
     _usual.update(usual)
 
 
-def _written(
-    job: tuple[str, list[tuple[int, int]], list[str], int, int, list[str]],
-) -> tuple[str, Reference] | None:
-    """A question's text and its answer; None of one without end, or that gives its answer away."""
-    context, offsets, passage, begin, end, pieces = job
+def _written(job: Job) -> tuple[str, Reference] | None:
+    """A question's text and its answer.
+
+    None of a question without end, or of one that gives its answer away.
+    """
+    context, offsets, passage, first, last, pieces = job
     if "[SEP]" not in pieces:
         return None
     pieces = pieces[: pieces.index("[SEP]")]
     if len(pieces) < 4 or pieces[-1] != "?":
         return None
-    answer = context[offsets[begin][0] : offsets[end][1]]
-    if not answer.strip() or f" {' '.join(passage[begin : end + 1])} " in f" {' '.join(pieces)} ":
+    begin = offsets[first][0]
+    answer = context[begin : offsets[last][1]]
+    answer_pieces = " ".join(passage[first : last + 1])
+    if not answer.strip() or f" {answer_pieces} " in f" {' '.join(pieces)} ":
         return None
-    return spelled(pieces, passage, offsets, context, _usual), Reference(answer, offsets[begin][0])
+    text = spelled(
+        pieces,
+        passage,
+        offsets,
+        context,
+        _usual,
+    )
+    return text, Reference(answer, begin)
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True)
     first = commands.add_parser("train", help="learn to ask")
@@ -452,11 +486,31 @@ def main() -> None:
     second.add_argument("prose", nargs="+", type=Path)
     second.add_argument("--out", type=Path, required=True)
     second.add_argument("--name", default="made", help="what the questions' ids begin with")
-    second.add_argument("--paragraphs", type=int, default=100_000, help="how many, drawn from all")
-    second.add_argument("--each", type=int, default=3, help="questions per paragraph")
-    second.add_argument("--chance", type=float, default=0.9, help="of nucleus sampling")
+    second.add_argument(
+        "--paragraphs",
+        type=int,
+        default=100_000,
+        help="how many, drawn from all",
+    )
+    second.add_argument(
+        "--each",
+        type=int,
+        default=3,
+        help="questions per paragraph",
+    )
+    second.add_argument(
+        "--chance",
+        type=float,
+        default=0.9,
+        help="of nucleus sampling",
+    )
     second.add_argument("--rows", type=int, default=256)
-    second.add_argument("--parts", type=int, default=1, help="write so many files")
+    second.add_argument(
+        "--parts",
+        type=int,
+        default=1,
+        help="write so many files",
+    )
     second.add_argument("--workers", type=int, default=1)
     second.add_argument("--seed", type=int, default=1)
     second.set_defaults(run=ask)
