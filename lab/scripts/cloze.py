@@ -1,5 +1,4 @@
-"""Questions made by rule from plain prose, to learn reading from before any person has asked
-anything.
+"""Questions made by rule from plain prose, to learn reading from before anybody has asked.
 
 A sentence of one paragraph loses a name, a number, a date or a noun to a question word; the answer
 is that expression in *another* paragraph of the same article, which shares at least two more
@@ -11,7 +10,7 @@ import io
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -29,123 +28,133 @@ _DATE = re.compile(rf"\b(?:{_DAY}|1[0-9]\d\d|20[0-2]\d)\b")
 _UNIT = "percent|million|billion|thousand|hundred|km|m|miles|feet|years|days"
 _NUMBER = re.compile(rf"\b\d[\d,]*(?:\.\d+)?(?: (?:{_UNIT}))?")
 _NAME = re.compile(r"\b[A-Z][\w'’-]+(?: (?:of |de |the |von |van |and )?[A-Z][\w'’-]+)*")
-_NOUN = re.compile(
-    r"\b(?:[a-z]{5,} )?[a-z]{6,}(?:tion|ment|ity|ness|ship|ism|ist|er|or|age|ure|ics|ogy|al|ing|s)\b"
-)
+_ENDINGS = "tion|ment|ity|ness|ship|ism|ist|er|or|age|ure|ics|ogy|al|ing|s"
+_NOUN = re.compile(rf"\b(?:[a-z]{{5,}} )?[a-z]{{6,}}(?:{_ENDINGS})\b")
 _STOP = frozenset(
-    """the a an of in on at to for and or but with by from as is was were are be been being has had have it its this
-    that these those he she they his her their which who whom whose when where while also not no than then there into
-    after before during between over under about such other some any all more most many much very can could would
-    should may might will shall did does do one two first second new later well however although because both each
-    only same so""".split()  # noqa: SIM905 (read more easily so)
+    """
+    the a an of in on at to for and or but with by from as is was were are be been being has had
+    have it its this that these those he she they his her their which who whom whose when where
+    while also not no than then there into after before during between over under about such
+    other some any all more most many much very can could would should may might will shall did
+    does do one two first second new later well however although because both each only same so
+    """.split()  # noqa: SIM905 (read more easily so)
 )
 _PREPOSITION = frozenset(
-    (
-        "in",
-        "on",
-        "at",
-        "by",
-        "from",
-        "to",
-        "of",
-        "for",
-        "with",
-        "into",
-        "during",
-        "near",
-        "after",
-        "before",
-        "since",
-    )
+    "in on at by from to of for with into during near after before since".split()  # noqa: SIM905
 )
-_PLACE = frozenset(("in", "at", "near", "to", "from"))
+_PLACE = frozenset("in at near to from".split())  # noqa: SIM905
+_PATTERNS = {
+    "date": _DATE,
+    "number": _NUMBER,
+    "name": _NAME,
+    "noun": _NOUN,
+}
+_BREAKS = (", ", "; ", " – ", " (")  # where a long sentence may be cut
+
+Candidate = tuple[str, int, int]
+"""An expression of a sentence: what kind, and where it begins and ends."""
 
 
 def content(text: str) -> frozenset[str]:
     """The words that say what a text is about."""
-    return frozenset(
-        word for word in _TOKEN.findall(text.lower()) if len(word) > 2 and word not in _STOP
-    )
+    words = _TOKEN.findall(text.lower())
+    return frozenset(word for word in words if len(word) > 2 and word not in _STOP)
 
 
-def candidates(sentence: str) -> Iterator[tuple[str, int, int]]:
-    """Expressions of a sentence that may be asked for: what kind, and where."""
+def candidates(sentence: str) -> Iterator[Candidate]:
+    """Expressions of a sentence that may be asked for; none overlaps one before it."""
     taken: list[tuple[int, int]] = []
-    for kind, pattern in (("date", _DATE), ("number", _NUMBER), ("name", _NAME), ("noun", _NOUN)):
-        for found in pattern.finditer(sentence):
-            begin, end = found.span()
-            end -= 2 * found.group().endswith(("'s", "’s"))
-            if (
-                kind == "name"
-                and (begin == 0 or " " not in found.group())
-                and found.group().lower() in _STOP
-            ):
+    for kind, pattern in _PATTERNS.items():
+        for match in pattern.finditer(sentence):
+            if kind == "name" and _is_no_name(match.group(), match.start()):
                 continue
-            if (
-                kind == "name" and begin == 0 and " " not in found.group()
-            ):  # a capital that says nothing
-                continue
-            if end - begin > 2 and all(end <= a or begin >= b for a, b in taken):
+            begin, end = match.span()
+            if match.group().endswith(("'s", "’s")):
+                end -= 2
+            is_free = all(
+                end <= other_begin or begin >= other_end for other_begin, other_end in taken
+            )
+            if end - begin > 2 and is_free:
                 taken.append((begin, end))
                 yield kind, begin, end
 
 
+def _is_no_name(text: str, begin: int) -> bool:
+    """Whether a capital says nothing: at the beginning of a sentence, or of a common word."""
+    if " " in text:
+        return begin == 0 and text.lower() in _STOP
+    return begin == 0 or text.lower() in _STOP
+
+
 def asked(kind: str, before: str, after: str, draw: np.random.Generator) -> str:
-    """The sentence with a question word in place of what is asked for, there or, more often,
-    moved to the front."""
+    """Write the sentence with a question word in place of what is asked for.
+
+    The word stays there or, more often, moves to the front.
+    """
     head, _, last = before.rpartition(" ")
     after = after.rstrip(" .!?;:,")
-    names = (
-        ("where", "what", "which") if last.lower() in _PLACE else ("who", "what", "which", "who")
-    )
-    choices: Mapping[str, tuple[str, ...]] = {
-        "date": ("when", "what year", "what date", "which year"),
-        "number": ("how many", "how much", "what number"),
-        "name": names,
-        "noun": ("what", "which", "what kind"),
-    }
-    word = str(draw.choice(choices[kind]))
+    word = _question_word(kind, last.lower() in _PLACE, draw)
     if draw.random() < 0.3 or not before:
         return _question(before, word, after)
-    if before.split(" ", 1)[0].lower() in _STOP:  # no longer the first word
-        before, head = (text[:1].lower() + text[1:] for text in (before, head))
+    if before.split(" ", 1)[0].lower() in _STOP:
+        # It is no longer the first word.
+        before = before[:1].lower() + before[1:]
+        head = head[:1].lower() + head[1:]
     if last.lower() in _PREPOSITION:
-        return _question("" if word in ("when", "where") else last, word, head, after)
-    return (
-        _question(word, after + ",", before)
-        if after and draw.random() < 0.5
-        else _question(word, before, after)
-    )
+        preposition = "" if word in ("when", "where") else last
+        return _question(preposition, word, head, after)
+    if after and draw.random() < 0.5:
+        return _question(word, after + ",", before)
+    return _question(word, before, after)
+
+
+def _question_word(kind: str, after_place: bool, draw: np.random.Generator) -> str:
+    """Draw a question word for an expression."""
+    choices: dict[str, tuple[str, ...]] = {
+        "date": ("when", "what year", "what date", "which year"),
+        "number": ("how many", "how much", "what number"),
+        "name": ("who", "what", "which", "who"),
+        "noun": ("what", "which", "what kind"),
+    }
+    if after_place:
+        choices["name"] = ("where", "what", "which")
+    return str(draw.choice(choices[kind]))
 
 
 def _question(*parts: str) -> str:
+    """Join parts to a question with a capital and a question mark."""
     text = " ".join(" ".join(parts).split()).strip(" .!?;:,")
     return text[:1].upper() + text[1:] + "?"
 
 
 def clause(sentence: str, begin: int, end: int, reach: int = 90) -> tuple[str, str]:
     """What is around an expression, cut at commas and semicolons where it is long."""
-    before, after = sentence[:begin].strip(), sentence[end:].strip()
+    before = sentence[:begin].strip()
     if len(before) > reach:
-        cut = max(
-            before.rfind(mark, 0, len(before) - reach // 3) for mark in (", ", "; ", " – ", " (")
-        )
-        before = before[cut + 2 :] if cut >= 0 else before[-reach:].split(" ", 1)[-1]
+        cut = max(before.rfind(mark, 0, len(before) - reach // 3) for mark in _BREAKS)
+        if cut >= 0:
+            before = before[cut + 2 :]
+        else:
+            before = before[-reach:].split(" ", 1)[-1]
+    after = sentence[end:].strip()
     if len(after) > reach:
-        places = [
-            at for mark in (", ", "; ", " – ", " (") if (at := after.find(mark, reach // 3)) >= 0
-        ]
-        after = after[: min(places)] if places else after[:reach].rsplit(" ", 1)[0]
-    return before.strip(" ,;"), after.strip(" ,;") if not after.startswith(",") else after[
-        1:
-    ].strip(" ,;")
+        cuts = [after.find(mark, reach // 3) for mark in _BREAKS]
+        cuts = [cut for cut in cuts if cut >= 0]
+        if cuts:
+            after = after[: min(cuts)]
+        else:
+            after = after[:reach].rsplit(" ", 1)[0]
+    return before.strip(" ,;"), after.strip(" ,;")
 
 
 def cloze_article(
-    title: str, texts: Iterable[str], seed: int, per_thousand: float = 30, unanswered: float = 0.1
+    title: str,
+    texts: Iterable[str],
+    seed: int,
+    per_thousand: float = 30,
+    unanswered: float = 0.1,
 ) -> Article:
-    """The article's paragraphs with the questions that could be made for them, at most so many per
-    thousand words.
+    """Give an article's paragraphs questions, at most so many per thousand words.
 
     ``unanswered``: how often a question is put, if it can be, to a paragraph that does not hold its
     answer.
@@ -156,27 +165,44 @@ def cloze_article(
     for number, paragraph in enumerate(article.texts):
         room = per_thousand / 1000 * len(paragraph.split())
         wanted = int(room) + int(draw.random() < room % 1)
-        sentences = [
-            sentence for sentence in _SENTENCE.split(paragraph) if 40 < len(sentence) < 400
-        ]
-        found = [(sentence, one) for sentence in sentences for one in candidates(sentence)]
-        for place in draw.permutation(len(found)).tolist():
+        expressions = _expressions(paragraph)
+        for place in draw.permutation(len(expressions)).tolist():
             if wanted <= 0:
                 break
-            sentence, (kind, begin, end) = found[place]
+            sentence, (kind, begin, end) = expressions[place]
             if kind == "noun" and draw.random() < 0.5:
                 continue
+            answer = sentence[begin:end]
             before, after = clause(sentence, begin, end)
-            clues = content(f"{before} {after}") - content(sentence[begin:end])
-            put = article.place(
-                number, sentence[begin:end], clues, bool(draw.random() < unanswered)
-            )
+            clues = content(f"{before} {after}") - content(answer)
+            without = bool(draw.random() < unanswered)
+            put = article.place(number, answer, clues, without)
             if put is not None:
-                name, text = f"{title}-{number}-{place}", asked(kind, before, after, draw)
-                questions[put[0]].append(Question(name, text, put[1], impossible=not put[1]))
+                other, references = put
+                question = Question(
+                    f"{title}-{number}-{place}",
+                    asked(kind, before, after, draw),
+                    references,
+                    impossible=not references,
+                )
+                questions[other].append(question)
                 wanted -= 1
-    kept = zip(article.texts, questions, strict=True)
-    return Article(title, tuple(Paragraph(text, tuple(some)) for text, some in kept if some))
+
+    paragraphs = []
+    for text, made in zip(article.texts, questions, strict=True):
+        if made:
+            paragraphs.append(Paragraph(text, tuple(made)))
+    return Article(title, tuple(paragraphs))
+
+
+def _expressions(paragraph: str) -> list[tuple[str, Candidate]]:
+    """What may be asked for in a paragraph, each with its sentence."""
+    expressions = []
+    for sentence in _SENTENCE.split(paragraph):
+        if 40 < len(sentence) < 400:
+            for candidate in candidates(sentence):
+                expressions.append((sentence, candidate))
+    return expressions
 
 
 class _Article:
@@ -191,41 +217,53 @@ class _Article:
                 self.holding[word].append(number)
 
     def place(
-        self, number: int, answer: str, clues: frozenset[str], none: bool
+        self,
+        number: int,
+        answer: str,
+        clues: frozenset[str],
+        without: bool,
     ) -> tuple[int, tuple[Reference, ...]] | None:
-        """The other paragraph that shares the rarest clues, at least two, and the answer there;
-        or one without it."""
+        """Find the other paragraph that shares the rarest clues, and the answer there.
+
+        It shares at least two. ``without`` finds one that does not hold the answer.
+        """
+        pattern = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)")
+        for other in self._nearest(number, clues):
+            if len(clues & self.contents[other]) < 2:
+                continue
+            text = self.texts[other]
+            places = [match.start() for match in pattern.finditer(text)]
+            if without and not places:
+                return other, ()
+            if places and not without:
+                # Of several places, the first of those with the most clues around it.
+                around = [len(clues & content(text[max(0, at - 150) : at + 150])) for at in places]
+                best = places[around.index(max(around))]
+                return other, (Reference(answer, best),)
+        return None
+
+    def _nearest(self, number: int, clues: frozenset[str]) -> list[int]:
+        """The other paragraphs that share the rarest clues, twelve at most."""
         shared: defaultdict[int, float] = defaultdict(float)
-        for word in sorted(
-            clues
-        ):  # so that sums, and with them ties, are the same in every process
+        # Sorted, so that sums, and with them ties, are the same in every process.
+        for word in sorted(clues):
             for other in self.holding.get(word, ()):
                 if other != number:
                     shared[other] += len(self.holding[word]) ** -0.5
-        pattern = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)")
-        for other in sorted(shared, key=lambda one: -shared[one])[:12]:
-            text = self.texts[other]
-            if len(clues & self.contents[other]) >= 2:
-                places = [found.start() for found in pattern.finditer(text)]
-                if none and not places:
-                    return other, ()
-                if places and not none:
-                    around = [
-                        len(clues & content(text[max(0, at - 150) : at + 150])) for at in places
-                    ]
-                    return other, (Reference(answer, places[around.index(max(around))]),)
-        return None
+        return sorted(shared, key=lambda other: -shared[other])[:12]
 
 
 def read_articles(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Articles of a prose file: a line ``= Title =``, then one paragraph per line."""
-    title, texts = "", list[str]()
+    title = ""
+    texts: list[str] = []
     for line in lines:
         line = line.strip()
         if line.startswith("= ") and line.endswith(" =") and len(line) < 200:
             if texts:
                 yield title, texts
-            title, texts = line[2:-2], []
+            title = line[2:-2]
+            texts = []
         elif line:
             texts.append(line)
     if texts:
@@ -233,15 +271,19 @@ def read_articles(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def cloze_files(
-    paths: Sequence[Path], seed: int = 1, per_thousand: float = 30, workers: int = 1
+    paths: Sequence[Path],
+    seed: int = 1,
+    per_thousand: float = 30,
+    workers: int = 1,
 ) -> list[Article]:
-    """All articles of prose files (``.bz2``, ``.gz`` or plain) with their questions, in order,
-    by several processes."""
-    jobs = [
-        (title, texts, seed, per_thousand)
-        for path in paths
-        for title, texts in read_articles(read_lines(path))
-    ]
+    """All articles of prose files with their questions, in order, by several processes.
+
+    Files are ``.bz2``, ``.gz`` or plain.
+    """
+    jobs = []
+    for path in paths:
+        for title, texts in read_articles(read_lines(path)):
+            jobs.append((title, texts, seed, per_thousand))
     if workers <= 1:
         return [cloze_article(*job) for job in jobs]
     with ProcessPoolExecutor(workers) as pool:
