@@ -1,91 +1,166 @@
-"""Hold articles out, keep those made questions that a reader answers as they were meant, and join
-files.
+"""Hold articles out, keep the made questions that a reader answers as meant, and join files.
 
-python -m lab.scripts.sift_questions split train.json.gz --out learned.json.gz --held-out
-heldout.json.gz python -m lab.scripts.sift_questions check made.json.gz --reader base --out
-kept.json.gz python -m lab.scripts.sift_questions join learned.json.gz kept.json.gz --out
-all.json.gz
+    python -m lab.scripts.sift_questions split train.json.gz \\
+        --out learned.json.gz --held-out heldout.json.gz
+    python -m lab.scripts.sift_questions check made.json.gz --reader base --out kept.json.gz
+    python -m lab.scripts.sift_questions join learned.json.gz kept.json.gz --out all.json.gz
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rmreader.data.encode import encode_file
-from rmreader.data.split import split as held_out
-from rmreader.data.squad import Article, Paragraph, Question, Reference, read_squad, write_squad
+from rmreader.data.encoded import Encoded
+from rmreader.data.split import split as split_articles
+from rmreader.data.squad import (
+    Article,
+    Dataset,
+    Paragraph,
+    Question,
+    Reference,
+    read_squad,
+    write_squad,
+)
 from rmreader.model.spans import top_spans
 from rmreader.readers.folder import find
 from rmreader.training.teacher import distributions
 
+BATCH = 256  # questions whose best spans are computed at once
+LONGEST = 15  # words of an answer
+
 
 def check(args: argparse.Namespace) -> None:
-    """Keep what a reader answers with the words that were asked for, with its bounds of the answer."""
+    """Keep what a reader answers with the words that were asked for, with its bounds."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    encoded, dataset = encode_file(args.made, args.cache), read_squad(args.made)
-    said = distributions(find(args.reader), encoded, 400, device)
-    bounds, kept = said["bounds"], dict[str, Reference]()
-    for low in range(0, len(encoded), 256):
-        rows = np.arange(low, min(len(encoded), low + 256))
+    encoded = encode_file(args.made, args.cache)
+    predictions = distributions(
+        find(args.reader),
+        encoded,
+        400,
+        device,
+    )
+    references = {}
+    for i, begin, end in _best_spans(predictions, len(encoded)):
+        if encoded.start[i] < 0:
+            continue
+        if "no_answer" in predictions and predictions["no_answer"][i] > args.most_doubt:
+            continue
+        if (
+            _agreement(
+                encoded,
+                i,
+                begin,
+                end,
+            )
+            >= args.agree
+        ):
+            starts, ends = encoded.spans(i)
+            text = encoded.passage(i)[starts[begin] : ends[end]]
+            references[encoded.ids[i]] = Reference(text, int(starts[begin]))
+    write_squad(_with_answers(read_squad(args.made), references), args.out)
+    print(f"{args.out}: {len(references)} of {len(encoded)} questions", flush=True)
+
+
+def _best_spans(
+    predictions: Mapping[str, NDArray[Any]],
+    count: int,
+) -> Iterator[tuple[int, int, int]]:
+    """The first and the last word of the best answer to every question."""
+    bounds = predictions["bounds"]  # where each question's words begin among all
+    for low in range(0, count, BATCH):
+        rows = np.arange(low, min(count, low + BATCH))
         lengths = bounds[rows + 1] - bounds[rows]
         inside = np.arange(int(lengths.max())) < lengths[:, None]
+        words = slice(bounds[low], bounds[rows[-1] + 1])
         log_p = np.full((2, *inside.shape), -1e4, np.float32)
-        log_p[0][inside], log_p[1][inside] = (
-            said[k][bounds[low] : bounds[rows[-1] + 1]] for k in ("start", "end")
-        )
+        log_p[0][inside] = predictions["start"][words]
+        log_p[1][inside] = predictions["end"][words]
         log_starts, log_ends = torch.from_numpy(log_p)
-        first, last, _ = top_spans(log_starts, log_ends, torch.from_numpy(lengths), 15, 1)
-        for i, begin, end in zip(
-            rows.tolist(), first[:, 0].tolist(), last[:, 0].tolist(), strict=True
+        lengths = torch.from_numpy(lengths)
+        firsts, lasts, _ = top_spans(
+            log_starts,
+            log_ends,
+            lengths,
+            LONGEST,
+            1,
+        )
+        for row, first, last in zip(
+            rows,
+            firsts[:, 0],
+            lasts[:, 0],
+            strict=True,
         ):
-            if encoded.start[i] < 0 or (
-                "no_answer" in said and said["no_answer"][i] > args.most_doubt
-            ):
-                continue
-            both = min(end, encoded.end[i]) - max(begin, encoded.start[i]) + 1
-            if 2 * both / (end - begin + 1 + encoded.end[i] - encoded.start[i] + 1) >= args.agree:
-                starts, ends = encoded.spans(i)
-                text = encoded.passage(i)[starts[begin] : ends[end]]
-                kept[encoded.ids[i]] = Reference(text, int(starts[begin]))
+            yield int(row), int(first), int(last)
+
+
+def _agreement(encoded: Encoded, i: int, begin: int, end: int) -> float:
+    """F1 of some words of a passage with those that were asked for."""
+    meant_begin = encoded.start[i]
+    meant_end = encoded.end[i]
+    shared = min(end, meant_end) - max(begin, meant_begin) + 1
+    both = (end - begin + 1) + (meant_end - meant_begin + 1)
+    return float(2 * shared / both)
+
+
+def _with_answers(dataset: Dataset, references: Mapping[str, Reference]) -> list[Article]:
+    """The questions that have such an answer, each with it alone."""
     articles = []
     for article in dataset.articles:
-        paragraphs = [
-            Paragraph(
-                p.context,
-                tuple(Question(q.id, q.text, (kept[q.id],)) for q in p.questions if q.id in kept),
-            )
-            for p in article.paragraphs
-        ]
-        articles.append(Article(article.title, tuple(p for p in paragraphs if p.questions)))
-    write_squad([article for article in articles if article.paragraphs], args.out)
-    print(f"{args.out}: {len(kept)} of {len(encoded)} questions", flush=True)
+        paragraphs = []
+        for paragraph in article.paragraphs:
+            questions = []
+            for question in paragraph.questions:
+                if question.id in references:
+                    answers = (references[question.id],)
+                    questions.append(Question(question.id, question.text, answers))
+            if questions:
+                paragraphs.append(Paragraph(paragraph.context, tuple(questions)))
+        if paragraphs:
+            articles.append(Article(article.title, tuple(paragraphs)))
+    return articles
 
 
 def split(args: argparse.Namespace) -> None:
-    """The articles to learn from, and those that `training.holdout` would hold out of this file."""
-    encoded, dataset = encode_file(args.file, args.cache), read_squad(args.file)
-    held = held_out(encoded, args.share, args.seed, True)[1]
-    numbers = set() if held is None else {*held.article.tolist()}
-    for out, wanted in ((args.out, False), (args.held_out, True)):
-        write_squad(
-            [one for number, one in enumerate(dataset.articles) if (number in numbers) == wanted],
-            out,
-        )
+    """Part the articles to learn from and those that `training.holdout` would hold out."""
+    encoded = encode_file(args.file, args.cache)
+    _, held = split_articles(
+        encoded,
+        args.share,
+        args.seed,
+        True,
+    )
+    numbers = set() if held is None else set(held.article.tolist())
+    learned = []
+    held_out = []
+    dataset = read_squad(args.file)
+    for number, article in enumerate(dataset.articles):
+        if number in numbers:
+            held_out.append(article)
+        else:
+            learned.append(article)
+    write_squad(learned, args.out)
+    write_squad(held_out, args.held_out)
     print(f"{args.held_out}: {len(numbers)} of {len(dataset.articles)} articles", flush=True)
 
 
 def join(args: argparse.Namespace) -> None:
-    """Several files as one."""
-    datasets = [read_squad(path) for path in args.files]
-    write_squad([article for dataset in datasets for article in dataset.articles], args.out)
-    print(
-        f"{args.out}: {sum(1 for dataset in datasets for _ in dataset.questions())} questions",
-        flush=True,
-    )
+    """Join several files to one."""
+    articles: list[Article] = []
+    count = 0
+    for path in args.files:
+        dataset = read_squad(path)
+        articles += dataset.articles
+        count += sum(1 for _ in dataset.questions())
+    write_squad(articles, args.out)
+    print(f"{args.out}: {count} questions", flush=True)
 
 
 def main() -> None:

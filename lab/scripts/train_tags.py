@@ -1,5 +1,6 @@
-"""Train the small tagger that ships: ``python -m lab.scripts.train_tags TAGGING_DATA OUT [--minutes
-12]``.
+"""Train the small tagger that ships.
+
+    python -m lab.scripts.train_tags TAGGING_DATA OUT --minutes 12
 
 Parts of speech from UD English EWT, entities (PER, LOC, ORG, MISC) from wikigold, WNUT-17 and the
 Broad Twitter Corpus, one spaCy pipeline with a shared token encoder. The corpora's tokens are split
@@ -14,7 +15,8 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +31,38 @@ from rmreader.text.tokens import tokenize
 # One sentence: our tokens, and one label each (a tag, or an entity label in BIO).
 Sentence = tuple[list[str], list[str]]
 
-ENTITIES = {kind: kind for kind in ("PER", "LOC", "ORG", "MISC")}  # wikigold, BTC
-ENTITIES |= {"person": "PER", "location": "LOC", "corporation": "ORG", "group": "ORG"}  # WNUT-17
-ENTITIES |= {"creative-work": "MISC", "product": "MISC"}
+# Our kinds of entities, by the names that the corpora have for them.
+ENTITIES = {
+    # wikigold, BTC
+    "PER": "PER",
+    "LOC": "LOC",
+    "ORG": "ORG",
+    "MISC": "MISC",
+    # WNUT-17
+    "person": "PER",
+    "location": "LOC",
+    "corporation": "ORG",
+    "group": "ORG",
+    "creative-work": "MISC",
+    "product": "MISC",
+}
 WIDTH = 96
+WIKIGOLD = "wikigold/wikigold.conll.txt.gz"
+TWEETS = [
+    "wnut17/wnut17train.conll.gz",
+    "btc/a.conll.gz",
+    "btc/b.conll.gz",
+    "btc/e.conll.gz",
+    "btc/f.conll.gz",
+    "btc/g.conll.gz",
+]
 
 
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a compressed text, without their ends."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from (line.rstrip("\n") for line in file)
+        for line in file:
+            yield line.rstrip("\n")
 
 
 def read_conllu(path: Path) -> list[list[Sentence]]:
@@ -60,29 +84,31 @@ def read_conllu(path: Path) -> list[list[Sentence]]:
 
 
 def align(text: str, rows: list[list[str]]) -> Sentence:
-    """Our tokens of a sentence; each takes the tag of the UD word that its first character
-    belongs to."""
+    """Our tokens of a sentence, each with the tag of the UD word that it begins in."""
     owner = [""] * len(text)
     place = 0
-    inside, rest = (
-        0,
-        "",
-    )  # of a contraction, written as one token but tagged as several words: don't = do + n't
+    # A contraction is written as one token and tagged as several words: don't = do + n't.
+    words_left = 0
+    rest = ""
     for row in rows:
-        number, form, tag = row[0], row[1], row[3]
+        number = row[0]
+        form = row[1]
+        tag = row[3]
         if "." in number:  # an empty node has no place in the text
             continue
         if "-" in number:
             begin, end = map(int, number.split("-"))
-            inside, rest = end - begin + 1, form
+            words_left = end - begin + 1
+            rest = form
             place = text.index(form, place)
             continue
-        if inside:
-            inside -= 1
-            size = len(form) if rest.startswith(form) and inside else len(rest)
+        if words_left:
+            words_left -= 1
+            size = len(form) if rest.startswith(form) and words_left else len(rest)
             rest = rest[size:]
         else:
-            place, size = text.index(form, place), len(form)
+            place = text.index(form, place)
+            size = len(form)
         owner[place : place + size] = [tag] * size
         place += size
     tokens = tokenize(text)
@@ -90,8 +116,10 @@ def align(text: str, rows: list[list[str]]) -> Sentence:
 
 
 def read_entities(path: Path) -> list[list[Sentence]]:
-    """Sentences of a CoNLL file with an entity label each, in BIO; one list a document where the
-    file marks them."""
+    """Sentences of a CoNLL file with entity labels in BIO, one list for each document.
+
+    Where the file marks no documents there is one list.
+    """
     documents: list[list[Sentence]] = [[]]
     words: list[str] = []
     labels: list[str] = []
@@ -102,7 +130,8 @@ def read_entities(path: Path) -> list[list[Sentence]]:
             labels.append(fields[-1])
         elif words:
             documents[-1].append(refine(words, labels))
-            words, labels = [], []
+            words = []
+            labels = []
         if line.startswith("-DOCSTART-"):
             documents.append([])
     documents = [[sentence for sentence in document if sentence[0]] for document in documents]
@@ -110,8 +139,10 @@ def read_entities(path: Path) -> list[list[Sentence]]:
 
 
 def refine(words: list[str], labels: list[str]) -> Sentence:
-    """Split the corpus's tokens as ours are. User names after @ are no entities (passages have
-    none), # is in none."""
+    """Split the corpus's tokens as ours are.
+
+    User names after @ are no entities, because passages have none; # is in no entity.
+    """
     out_words: list[str] = []
     out_labels: list[str] = []
     before = "O"
@@ -140,23 +171,32 @@ def join(documents: list[list[Sentence]], rng: random.Random) -> list[Sentence]:
         place = 0
         while place < len(document):
             run = document[place : place + rng.randint(1, 5)]
-            texts.append(
-                ([w for words, _ in run for w in words], [x for _, labels in run for x in labels])
-            )
+            words: list[str] = []
+            labels: list[str] = []
+            for sentence_words, sentence_labels in run:
+                words += sentence_words
+                labels += sentence_labels
+            texts.append((words, labels))
             place += len(run)
     return texts
+
+
+def flat(documents: Iterable[list[Sentence]]) -> list[Sentence]:
+    """The sentences of all documents."""
+    return list(itertools.chain.from_iterable(documents))
 
 
 def example(nlp: Any, sentence: Sentence, kind: str) -> Example:
     """What spaCy learns from: the other task's labels are left open."""
     words, labels = sentence
     doc = spacy.tokens.Doc(nlp.vocab, words)
-    truth = (
-        {"pos": labels, "morphs": [""] * len(words)}
-        if kind == "pos"
-        else {"entities": iob_to_biluo(labels)}
-    )
-    return Example.from_dict(doc, {"words": words, **truth})
+    truth: dict[str, Any] = {"words": words}
+    if kind == "pos":
+        truth["pos"] = labels
+        truth["morphs"] = [""] * len(words)
+    else:
+        truth["entities"] = iob_to_biluo(labels)
+    return Example.from_dict(doc, truth)
 
 
 def build() -> Any:
@@ -182,15 +222,20 @@ def build() -> Any:
         "window_size": 1,
         "maxout_pieces": 3,
     }
-    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "*"}
-    nlp.add_pipe(
-        "tok2vec",
-        config={"model": {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}},
-    )
-    nlp.add_pipe(
-        "morphologizer",
-        config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}},
-    )
+    tok2vec = {
+        "@architectures": "spacy.Tok2Vec.v2",
+        "embed": embed,
+        "encode": encode,
+    }
+    listener = {
+        "@architectures": "spacy.Tok2VecListener.v1",
+        "width": WIDTH,
+        "upstream": "*",
+    }
+    morphologizer = {
+        "@architectures": "spacy.Tagger.v2",
+        "tok2vec": listener,
+    }
     ner = {
         "@architectures": "spacy.TransitionBasedParser.v2",
         "state_type": "ner",
@@ -200,78 +245,77 @@ def build() -> Any:
         "use_upper": True,
         "tok2vec": listener,
     }
+    nlp.add_pipe("tok2vec", config={"model": tok2vec})
+    nlp.add_pipe("morphologizer", config={"model": morphologizer})
     nlp.add_pipe("ner", config={"model": ner})
     return nlp
 
 
-def accuracy(tagger: Tagger, sentences: Iterable[Sentence]) -> float:
+def accuracy(tagger: Tagger, sentences: Sequence[Sentence]) -> float:
     """Percentage of tokens with the right part of speech."""
-    sentences = list(sentences)
-    right = total = 0
-    for (_, labels), ids in zip(
-        sentences, tagger.tag(words for words, _ in sentences), strict=True
-    ):
-        right += sum(
-            tagger.pos[found] == label for (found, _), label in zip(ids, labels, strict=True)
-        )
+    right = 0
+    total = 0
+    tagged = tagger.tag(words for words, _ in sentences)
+    for (_, labels), ids in zip(sentences, tagged, strict=True):
+        for (tag, _), label in zip(ids, labels, strict=True):
+            right += tagger.pos[tag] == label
         total += len(labels)
     return 100 * right / total
 
 
-def entity_f1(nlp: Any, sentences: Iterable[Sentence]) -> dict[str, float]:
+def entity_f1(nlp: Any, sentences: Sequence[Sentence]) -> dict[str, float]:
     """Exact-span precision, recall and F1 over the entities, and F1 of each kind."""
-    sentences = list(sentences)
     scores = nlp.evaluate([example(nlp, sentence, "ner") for sentence in sentences])
-    kinds = {kind: 100 * score["f"] for kind, score in sorted(scores["ents_per_type"].items())}
-    names = {"precision": "ents_p", "recall": "ents_r", "f1": "ents_f"}
-    return {name: 100 * scores[key] for name, key in names.items()} | kinds
-
-
-def main() -> None:
-    """Read, train, save, report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--minutes", type=float, default=12.0, help="processor time to train")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    fix_random_seed(arguments.seed)
-    rng = random.Random(arguments.seed)
-    data: Path = arguments.data
-
-    wikigold = read_entities(data / "wikigold" / "wikigold.conll.txt.gz")
-    rng.shuffle(wikigold)
-    cut = (
-        len(wikigold) // 5
-    )  # it has no split of its own: a fifth of its articles is kept for the test
-    tests = {
-        "wikigold (a fifth)": [s for document in wikigold[:cut] for s in document],
-        "WNUT-17 test": [
-            s for d in read_entities(data / "wnut17" / "emerging.test.annotated.gz") for s in d
-        ],
-        "BTC section h": [s for d in read_entities(data / "btc" / "h.conll.gz") for s in d],
+    percent = {
+        "precision": 100 * scores["ents_p"],
+        "recall": 100 * scores["ents_r"],
+        "f1": 100 * scores["ents_f"],
     }
-    entities = (
-        wikigold[cut:] * 4
-    )  # the one written like passages, so read more often than the tweets
-    for name in (
-        "wnut17/wnut17train.conll.gz",
-        *(f"btc/{section}.conll.gz" for section in "abefg"),
-    ):
-        entities += [[sentence] for document in read_entities(data / name) for sentence in document]
-    words = read_conllu(data / "ud-ewt" / "en_ewt-ud-train.conllu.gz")
+    for kind, score in sorted(scores["ents_per_type"].items()):
+        percent[kind] = 100 * score["f"]
+    return percent
 
-    nlp = build()
-    sample = [example(nlp, s, "pos") for s in join(words, rng)] + [
-        example(nlp, s, "ner") for s in join(entities, rng)
-    ]
+
+@dataclass(frozen=True)
+class Corpora:
+    """What is learned from, by document, and the sentences that entities are judged on."""
+
+    words: list[list[Sentence]]
+    entities: list[list[Sentence]]
+    tests: dict[str, list[Sentence]]
+
+
+def read_corpora(data: Path, rng: random.Random) -> Corpora:
+    """Read all files and keep the sentences for tests apart."""
+    wikigold = read_entities(data / WIKIGOLD)
+    rng.shuffle(wikigold)
+    # It has no split of its own: a fifth of its articles is kept for the test.
+    cut = len(wikigold) // 5
+    tests = {
+        "wikigold (a fifth)": flat(wikigold[:cut]),
+        "WNUT-17 test": flat(read_entities(data / "wnut17" / "emerging.test.annotated.gz")),
+        "BTC section h": flat(read_entities(data / "btc" / "h.conll.gz")),
+    }
+    # It is written like passages, so it is read more often than the tweets.
+    entities = wikigold[cut:] * 4
+    for name in TWEETS:
+        for sentence in flat(read_entities(data / name)):
+            entities.append([sentence])
+    words = read_conllu(data / "ud-ewt" / "en_ewt-ud-train.conllu.gz")
+    return Corpora(words, entities, tests)
+
+
+def train(nlp: Any, corpora: Corpora, seconds: float, rng: random.Random) -> tuple[Any, int]:
+    """Train for so many seconds of processor time; return the optimizer and the epochs."""
+    sample = [example(nlp, sentence, "pos") for sentence in join(corpora.words, rng)]
+    sample += [example(nlp, sentence, "ner") for sentence in join(corpora.entities, rng)]
     optimizer = nlp.initialize(lambda: sample)
-    began, epoch, seconds = time.process_time(), 0, 60 * arguments.minutes
+    began = time.process_time()
+    epoch = 0
     with progress("Training tags", seconds, "s") as advance:
         while time.process_time() - began < seconds:
-            texts = [(s, "pos") for s in join(words, rng)] + [
-                (s, "ner") for s in join(entities, rng)
-            ]
+            texts = [(sentence, "pos") for sentence in join(corpora.words, rng)]
+            texts += [(sentence, "ner") for sentence in join(corpora.entities, rng)]
             rng.shuffle(texts)
             losses: dict[str, float] = {}
             for batch in minibatch(texts, compounding(8.0 if epoch else 4.0, 24.0, 1.001)):
@@ -280,34 +324,54 @@ def main() -> None:
                 if left <= 0:
                     break
                 optimizer.learn_rate = 0.001 * min(1.0, 2 * left)  # constant, then down to nothing
-                nlp.update(
-                    [example(nlp, *text) for text in batch], sgd=optimizer, drop=0.15, losses=losses
-                )
+                examples = [example(nlp, *text) for text in batch]
+                nlp.update(examples, sgd=optimizer, drop=0.15, losses=losses)
                 advance(time.process_time() - step)
             epoch += 1
             rounded = {name: round(loss) for name, loss in losses.items()}
-            print(
-                f"epoch {epoch}: {time.process_time() - began:.0f} s, losses {rounded}", flush=True
-            )
+            spent = time.process_time() - began
+            print(f"epoch {epoch}: {spent:.0f} s, losses {rounded}", flush=True)
+    return optimizer, epoch
 
+
+def write(nlp: Any, optimizer: Any, out: Path) -> None:
+    """Write the pipeline with its averaged weights, for every version of spaCy that reads it."""
     with nlp.use_params(optimizer.averages):
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        nlp.to_disk(
-            arguments.out, exclude=["vocab"]
-        )  # weights look words up by hash: no list of words
-    meta = arguments.out / "meta.json"  # spaCy writes its own version alone there
-    meta.write_text(
-        json.dumps({**json.loads(meta.read_text()), "spacy_version": ">=3.7.0,<4.0.0"}, indent=1)
-        + "\n"
+        out.mkdir(parents=True, exist_ok=True)
+        # Weights look words up by hash, so no list of words is needed.
+        nlp.to_disk(out, exclude=["vocab"])
+    path = out / "meta.json"
+    meta = json.loads(path.read_text())
+    meta["spacy_version"] = ">=3.7.0,<4.0.0"  # spaCy writes its own version alone
+    path.write_text(json.dumps(meta, indent=1) + "\n")
+
+
+def main() -> None:
+    """Read, train, save, report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    tagger, kept = Tagger(str(arguments.out)), spacy.load(arguments.out)
-    report: dict[str, Any] = {"epochs": epoch, "megabytes": size_of(arguments.out) / 1e6}
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--minutes", type=float, default=12.0, help="processor time to train")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    fix_random_seed(arguments.seed)
+    rng = random.Random(arguments.seed)
+
+    corpora = read_corpora(arguments.data, rng)
+    nlp = build()
+    optimizer, epochs = train(nlp, corpora, 60 * arguments.minutes, rng)
+    write(nlp, optimizer, arguments.out)
+
+    tagger = Tagger(str(arguments.out))
+    written = spacy.load(arguments.out)
+    report: dict[str, Any] = {"epochs": epochs, "megabytes": size_of(arguments.out) / 1e6}
     for part in ("dev", "test"):
-        documents = read_conllu(data / "ud-ewt" / f"en_ewt-ud-{part}.conllu.gz")
-        report[f"UD EWT {part}: UPOS accuracy"] = accuracy(
-            tagger, (s for document in documents for s in document)
-        )
-    report |= {f"{name}: entities": entity_f1(kept, sentences) for name, sentences in tests.items()}
+        sentences = flat(read_conllu(arguments.data / "ud-ewt" / f"en_ewt-ud-{part}.conllu.gz"))
+        report[f"UD EWT {part}: UPOS accuracy"] = accuracy(tagger, sentences)
+    for name, sentences in corpora.tests.items():
+        report[f"{name}: entities"] = entity_f1(written, sentences)
     print(json.dumps(report, indent=1))
 
 
