@@ -149,8 +149,13 @@ def _hash_of(about: Mapping[str, str], stages: Mapping[str, Recipe]) -> str:
 
 
 def _not_default(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that differ from the default."""
+    """The settings that differ from the default.
+
+    Of a file of word vectors the name says what it is, wherever it was.
+    """
     default = flat(Recipe())
+    vectors = Path(settings["inputs.vectors"]).name
+    settings = {**settings, "inputs.vectors": vectors}
     return {key: value for key, value in settings.items() if value != default[key]}
 
 

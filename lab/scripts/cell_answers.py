@@ -1,18 +1,21 @@
 """The answers of the paper's cell: those of each training, compactly, and of twelve readers together.
 
     python -m lab.scripts.cell_answers RUNS DATA OUT [KIND …]
+    python -m lab.scripts.cell_answers score log/claims/cell-answers.jsonl.xz DATA
 
 Adds to OUT/answers.jsonl.gz a line for each finished training below RUNS that is not yet there: its answers to
 dev, AddSent and AddOneSent, in the order of these files. KIND is a folder of trainings without its seed, as
 ml/full or second/dcrl-full: with two finished ones or more, they answer together, too, by the mean of their
 p₁ and of their p₂ (as `rmreader.reading.ensemble` does), on the GPU if there is one. That is a line of its own and
 a row of OUT/together.jsonl, which `study all` prints. Tags and vectors come from the cache, so spaCy is not needed.
+``score`` scores answers that were kept, without a GPU; such files are gzip, or xz, which makes them a tenth.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,6 +109,19 @@ def collect(runs: Path, out: Path) -> None:
             keep_answers(out, name, dict(zip(FILES, answers, strict=True)))
 
 
+def score_kept(path: Path, data: Path) -> None:
+    """Print the scores of every line of kept answers."""
+    ids = {}
+    for name, file in FILES.items():
+        ids[name] = [question.id for _, question in read_squad(data / file).questions()]
+    opened = lzma.open if path.suffix == ".xz" else gzip.open
+    with opened(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            kept = json.loads(line)
+            answers = {name: dict(zip(ids[name], kept[name], strict=True)) for name in FILES}
+            print(kept["name"], *scores(answers, data), sep="  ", flush=True)
+
+
 def keep_answers(out: Path, name: str, answers: Mapping[str, Mapping[str, str]]) -> None:
     """Add one line, compressed by itself: a file of such parts is read as one."""
     line = {"name": name, **{data: list(texts.values()) for data, texts in answers.items()}}
@@ -115,7 +131,10 @@ def keep_answers(out: Path, name: str, answers: Mapping[str, Mapping[str, str]])
 
 
 def main() -> None:
-    """Collect what is there, and ask the readers of each kind together."""
+    """Collect what is there, and ask the readers of each kind together; or score what is kept."""
+    if sys.argv[1] == "score":
+        score_kept(*map(Path, sys.argv[2:4]))
+        return
     runs, data, out = map(Path, sys.argv[1:4])
     collect(runs, out)
     header = ["readers that answer together", "dev EM / F1", "AddSent", "AddOneSent"]

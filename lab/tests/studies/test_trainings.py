@@ -18,6 +18,7 @@ from lab.members import Member, train_members
 from lab.results import read
 from lab.runs import Job, claim, curve, train_all
 from lab.studies import paper, plots
+from lab.studies.claims import CLAIMS
 from lab.studies.groups import unpack
 from lab.studies.paper import choose
 from lab.studies.scores import study_scores
@@ -541,7 +542,7 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert len(found) == 12
+    assert len(found) == len(CLAIMS)
     told = {claim["words"] for claim in found.values()}
     assert told <= {"one start tells nothing", "not measured"}
     names = [
