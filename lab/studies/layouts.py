@@ -179,11 +179,13 @@ LAYOUTS = {
             Column("EM / F1 as it is", "as_is"),
             Column("with γ = {gamma}", "changed_to"),
             Column("answers that change", "answers"),
+            Column("KL with γ = {gamma}, and what γ adds to it", "apart"),
         ],
         notes=[
             (
                 "Ranges go over E and B of the rounds after the first; each value is a mean over "
-                "the words of a passage and over questions. Read in float by the network itself."
+                "the words of a passage and over questions. Read in float by the network itself. "
+                "KL is that of Table 5 within one network, ± the standard error over questions."
             ),
         ],
     ),

@@ -5,7 +5,7 @@ rest as it is. It is the direct effect; what training with reattention does to t
 the ablation's (``study ablation``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from lab.results import Line, keep
-from lab.studies.divergences import moved, pairs_of
+from lab.studies.divergences import divergences_of, moved, pairs_of
 from lab.studies.readers import predictions, questions, reader_folder
 from lab.studies.report import Report
 from lab.studies.tables import reattention_table
@@ -24,7 +24,7 @@ from rmreader.core.files.manifest import file_sha256
 from rmreader.core.version import commit
 from rmreader.data.squad import Dataset
 from rmreader.readers.folder import Folder, open_folder
-from rmreader.reading.engine.engines import Rounds
+from rmreader.reading.engine.engines import EncoderInput, Rounds
 from rmreader.reading.reader import Reader
 from rmreader.scoring.attention import Floats, attention
 from rmreader.scoring.squad import score
@@ -67,7 +67,7 @@ def study_reattention(
             "setting": f"{data.name} {file_sha256(data)[:10]}, first {limit or 'all'}",
             "commit": commit(),
             "gammas": gammas_of(folder),
-            **_sizes(folder, data, limit, device),
+            **_attentions(folder, pairs_of(data, limit), device, gamma),
             **_answers(folder, dataset, device, gamma),
         }
         lines.append(line)
@@ -85,27 +85,64 @@ def gammas_of(folder: Folder) -> dict[str, float]:
     return found
 
 
-def _sizes(folder: Folder, data: Path, limit: int, device: str | None) -> dict[str, Any]:
-    """The size of every γẼ and γB̃, and how even the first B is, over all questions."""
+def _attentions(
+    folder: Folder,
+    pairs: Sequence[EncoderInput],
+    device: str | None,
+    gamma: float,
+) -> dict[str, Any]:
+    """The size of every γẼ and γB̃, how even the first B is, and how far rounds are apart with and
+    without them, over all questions."""
     network = folder.recipe.network
     gammas = gammas_of(folder)
     by_block = [
         [gammas[f"{letter}{block + 1}"] for letter in "EB"] for block in range(1, network.blocks)
     ]
     engine = TorchEngine(folder, device)
-    pairs = pairs_of(data, limit)
     sizes: dict[str, list[Size]] = {name: [] for name in gammas}
     entropies: list[float] = []
-    with progress(f"attention of {folder.path.name}", len(pairs), "questions") as advance:
+    as_is: list[dict[str, float]] = []
+    other: list[dict[str, float]] = []
+    with progress(f"attention of {folder.path.name}", 2 * len(pairs), "questions") as advance:
         for rounds in engine.attend_many(pairs, batch_size=32):
             for name, size in sizes_of(rounds, by_block, network.diagonal).items():
                 sizes[name].append(size)
             entropies.append(evenness(rounds[0][1]))
+            as_is.append(_apart(rounds))
+            advance()
+        set_gammas(engine, gamma)
+        for rounds in engine.attend_many(pairs, batch_size=32):
+            other.append(_apart(rounds))
             advance()
     return {
         "sizes": {name: _mean(values) for name, values in sizes.items()},
         "entropy": float(np.mean(entropies)),
+        "divergences": _compared(as_is, other),
     }
+
+
+def _apart(rounds: Rounds) -> dict[str, float]:
+    """The rows of the paper's Table 5 that one reader has, for one question."""
+    return {name: values[0] for name, values in divergences_of([rounds]).items()}
+
+
+def _compared(
+    as_is: Sequence[Mapping[str, float]],
+    other: Sequence[Mapping[str, float]],
+) -> dict[str, dict[str, float]]:
+    """By row of Table 5 the mean of both, and that of their difference with its standard error."""
+    rows = {}
+    for name in as_is[0]:
+        before = np.array([values[name] for values in as_is])
+        after = np.array([values[name] for values in other])
+        gain = before - after
+        rows[name] = {
+            "as_is": float(before.mean()),
+            "other": float(after.mean()),
+            "gain": float(gain.mean()),
+            "error": float(gain.std() / np.sqrt(len(gain))),
+        }
+    return rows
 
 
 def sizes_of(

@@ -285,6 +285,7 @@ def reattention_table(lines: Sequence[Line], gamma: float = 0.0) -> Report:
                 "as_is": _both_scores(line["as_is"]),
                 "changed_to": _both_scores(line["other"]),
                 "answers": f"{line['changed']:,} of {line['as_is']['total']:,}",
+                "apart": _gains_apart(line.get("divergences", {})),
             }
         )
     made = report(
@@ -295,6 +296,14 @@ def reattention_table(lines: Sequence[Line], gamma: float = 0.0) -> Report:
     )
     made.files["reattention.svg"] = cache(partial(plots.reattention, lines))
     return made
+
+
+def _gains_apart(rows: Mapping[str, Mapping[str, float]]) -> str:
+    """What γ adds to each divergence between two rounds, in one cell."""
+    parts = []
+    for name, row in rows.items():
+        parts.append(f"{name} {row['other']:.2f} {row['gain']:+.3f} ± {row['error']:.3f}")
+    return "; ".join(parts)
 
 
 def _both_scores(score: Mapping[str, float]) -> str:

@@ -68,12 +68,20 @@ def test_a_large_gamma_changes_answers_and_no_file(
     assert line["changed"] > 0
     assert set(line["gammas"].values()) == {3.0}
     assert 0 < line["entropy"] <= 1
+    assert list(line["divergences"]) == ["E1 to E2", "E2 to E3", "B1 to B2", "B2 to B3"]
+    for row in line["divergences"].values():
+        assert row["gain"] == pytest.approx(row["as_is"] - row["other"])
+        assert row["gain"] != 0
+        assert row["error"] > 0
     assert (tmp_path / "reattention.svg").read_bytes().startswith(b"<?xml")
     assert (folder / "weights.safetensors").read_bytes() == before
 
     same = study_reattention([str(folder)], tiny.dev, "cpu", gamma=3.0).data["lines"][0]
     assert same["changed"] == 0
     assert same["as_is"] == same["other"] == line["as_is"]
+    for name, row in same["divergences"].items():
+        assert row["gain"] == 0
+        assert row["as_is"] == line["divergences"][name]["as_is"]
 
 
 def test_only_the_aligners_gammas_are_set() -> None:

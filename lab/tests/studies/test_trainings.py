@@ -504,9 +504,7 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
     ]
     found = curve(events)
     assert found == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
-    drawings = [
-        plots.curves({"a": [found], "b": []}, CURVES, kind) for kind in ("png", "svg")
-    ]
+    drawings = [plots.curves({"a": [found], "b": []}, CURVES, kind) for kind in ("png", "svg")]
     assert all(len(content) > 1000 for content in drawings)
 
 
