@@ -120,14 +120,9 @@ def shipped_encoder() -> TextEncoder:
 
 def split_text(table: SubwordTable, text: str) -> list[int]:
     """The pieces of a text in order; punctuation and words without pieces are left out."""
-    found: list[int] = []
     unknown = table.split("")
-    for word in _WORD.findall(text):
-        pieces = table.split(word)
-        if pieces != unknown:
-            found.extend(pieces)
-
-    return found
+    words = table.split_all(_WORD.findall(text))
+    return [piece for pieces in words if pieces != unknown for piece in pieces]
 
 
 def split_pieces(table: SubwordTable, text: str) -> dict[int, int]:

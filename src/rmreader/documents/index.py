@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -145,6 +146,7 @@ def content_words(question: str) -> list[str]:
     return [word for word in words if word not in _STOP] or words
 
 
+@lru_cache
 def about(name: Name, heading: str) -> str:
     """What is known of a passage beside its text: the file's name and the headings, as words."""
     return re.sub(r"[\W_]+", " ", f"{PurePosixPath(name[1]).with_suffix('')} {heading}")

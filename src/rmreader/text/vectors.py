@@ -126,6 +126,11 @@ class SubwordTable:
             self._cache[word] = ids
         return ids
 
+    def split_all(self, words: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the ids of each word's pieces; quick, since most words were split before."""
+        known = self._cache.get
+        return [known(word) or self.split(word) for word in words]
+
     def _split(self, word: str) -> tuple[int, ...]:
         """Split by the longest matching piece, again and again.
 
