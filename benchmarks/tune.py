@@ -10,8 +10,9 @@ plain command:
   --questions).
 
 Scores are as `rmreader evaluate` gives them where every question has an answer: one is always
-given. What the first costs on ordinary questions is measured, too, and how many of the questions
-that their passages do not answer (in --ordinary, a SQuAD 2.0 file) are still refused.
+given. What the first costs on ordinary questions is measured, too, and how many questions are
+refused, with the decision on: of those that their passages do not answer (in --ordinary, a SQuAD
+2.0 file), and of those that they answer.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ NO_UNIT = {
     "are",
 }
 NO_UNIT |= {"is", "as", "had", "has", "have", "who", "which", "that", "but", "when", "while", "after", "before", "per"}
+REFUSED = "refused:"
 Row = tuple[str, str, tuple[str, ...]]  # question, passage and references, the first of which is learned from
 
 
@@ -125,10 +127,10 @@ def tuned(reader: str, rows: Path, out: Path, settings: list[str]) -> float:
     return time.perf_counter() - before
 
 
-def measured(reader: Reader, rows: list[Row]) -> list[float]:
-    """Return exact match and F1 of answered rows, the share refused of others, in percent."""
+def measured(reader: Reader, rows: list[Row], what: str) -> list[float]:
+    """Return exact match and F1, in percent; of a set named "refused" the share that is refused."""
     asked = [QuestionRow(str(number), *row) for number, row in enumerate(rows)]
-    if not rows[0][2]:
+    if what.startswith(REFUSED):
         return [100 * float(np.mean([not found for _, found in reader.predict(asked)]))]
     predicted = reader.predict(asked, always=True)
     pairs = [(text_of(found), row.references) for row, found in predicted]
@@ -139,9 +141,9 @@ def measured(reader: Reader, rows: list[Row]) -> list[float]:
 
 def compare(what: str, rows: list[Row], old: list[float], reader: Reader) -> None:
     """Print what a set of rows gained or lost."""
-    names = ["EM", "F1"] if rows[0][2] else ["refused"]
+    names = ["share"] if what.startswith(REFUSED) else ["EM", "F1"]
     changes = []
-    for name, before, after in zip(names, old, measured(reader, rows), strict=True):
+    for name, before, after in zip(names, old, measured(reader, rows, what), strict=True):
         changes.append(f"{name} {before:.1f} -> {after:.1f} ({after - before:+.1f})")
     print(f"  {len(rows)} {what}: {', '.join(changes)}", flush=True)
 
@@ -172,11 +174,13 @@ def measure(given: argparse.Namespace, reader: str) -> None:
         "ordinary rows": plain[: given.questions or None],
     }
     for path in given.ordinary:
-        sets[f"unanswered of {path.name}"] = unanswered(read_squad(path).articles)
+        articles = read_squad(path).articles
+        sets[f"{REFUSED} unanswered of {path.name}"] = unanswered(articles)
+        sets[f"{REFUSED} answered of {path.name}"] = ordinary(articles)
     before = {}
     start = Reader.load(reader)
     for what, some in sets.items():
-        before[what] = measured(start, some)
+        before[what] = measured(start, some, what)
     with tempfile.TemporaryDirectory() as name:
         for kind, rows in (("convention", new), ("ordinary", usual)):
             if given.only not in (None, kind) or not rows:

@@ -1,10 +1,11 @@
 """200 questions on 20 texts of the kinds that people have, asked by the command line.
 
-    python -m lab.scripts.texts READER [--source FOLDER] [--show]
+    python -m lab.scripts.texts READER [--file FILE] [--source FOLDER] [--show]
 
 Each text of ``lab/texts/questions.txt`` is written to a file with its own suffix and asked by
-``rmreader ask --passage FILE --json``, as a person would. ``--source`` is the ``src`` folder of
-another state of the code, to compare with. The rule, written before anything was asked:
+``rmreader ask --passage FILE --json``, as a person would. ``--file lab/texts/later.txt`` asks 140
+questions on 12 texts that were written when those were known. ``--source`` is the ``src`` folder
+of another state of the code, to compare with. The rule, written before anything was asked:
 
 - right: equal to an accepted answer as SQuAD compares them (no case, punctuation, articles);
 - nearly: an F1 of at least 0.5 with one of them;
@@ -93,6 +94,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("reader")
+    parser.add_argument("--file", type=Path, default=FILE, help="other texts and questions")
     parser.add_argument("--source", type=Path, help="the src folder of another state of the code")
     parser.add_argument("--show", action="store_true", help="every answer that is not right")
     args = parser.parse_args()
@@ -100,7 +102,7 @@ def main() -> None:
     print(
         "| text | right | nearly | wrong | refused | not there: right | wrong |\n|---|---|---|---|---|---|---|"
     )
-    for text in read(FILE):
+    for text in read(args.file):
         counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for given, (question, accepted) in zip(
             ask(text, args.reader, args.source), text.questions, strict=True

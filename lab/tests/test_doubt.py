@@ -9,11 +9,12 @@ import pytest
 
 from lab.scripts import everyday
 from lab.scripts.data_names import called
-from lab.scripts.doubt import Judged, count, fit, judge
+from lab.scripts.doubt import Judged, count, fit, judge, lower_limit, write_bands
 from rmreader.data.squad import write_squad
 from rmreader.readers.card import doubt_lines
 from rmreader.readers.folder import find, open_folder
-from rmreader.reading.doubt import PROMISES
+from rmreader.reading import doubt
+from rmreader.reading.doubt import PROMISES, Band
 from rmreader.reading.reader import Reader
 
 HELD = Path(__file__).parents[1] / "everyday" / "held.txt.gz"
@@ -39,9 +40,32 @@ def test_bands_keep_their_promise_on_answers_they_were_not_fitted_on() -> None:
     assert fresh.right[likely].mean() >= PROMISES["likely"]
 
 
-def test_a_reader_that_cannot_tell_is_never_sure() -> None:
+def test_a_band_that_keeps_its_promise_by_chance_is_not_taken() -> None:
+    """Of 40 answers 33 are right, 82 %: of the next 40 it may well be 30, which is less than 80."""
+    right = np.arange(40) < 33
+    assert right.mean() > PROMISES["likely"] > lower_limit(right)
+    assert lower_limit(np.repeat(right, 100)) > PROMISES["likely"]
+    assert lower_limit(np.ones(29, bool)) == 0.0
+
+
+def test_where_no_band_keeps_its_promise_the_nearest_is_taken(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     bands = fit([made_answers(1, honest=True), made_answers(2, honest=False)])
-    assert not made_answers(3, honest=True).within(bands["sure"]).any()
+    assert "sure: no band keeps 95%" in capsys.readouterr().out
+    assert 0.4 < lower_limit(made_answers(2, honest=False).right) < 0.6
+    assert bands["sure"].min_confidence < 1.0
+
+
+def test_bands_are_written_where_the_reader_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "doubt.py"
+    path.write_text(Path(doubt.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    write_bands({"sure": Band(0.9, 0.03), "likely": Band(0.7, 0.1)}, path)
+    written: dict[str, object] = {"__name__": "written"}
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), written)
+    word = written["doubt_of"]
+    assert callable(word)
+    assert [word(0.95, 0.02), word(0.8, 0.02), word(0.8, 0.2)] == ["sure", "likely", "perhaps"]
 
 
 @pytest.mark.parametrize("name", ["small", "base"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from lab.scripts.texts import FILE, ask, judge, read
 
-MARKS = re.compile(r"[`*]|<[^>]*>")  # of Markdown and HTML
+MARKS = re.compile(r"[`*]|<[^>@]*>")  # of Markdown and HTML, but no address of a mail
+LATER = FILE.with_name("later.txt")
 
 
 def test_twenty_texts_with_ten_questions_each() -> None:
@@ -18,6 +20,19 @@ def test_twenty_texts_with_ten_questions_each() -> None:
         assert len(text.questions) == 10
         unanswered = [question for question, accepted in text.questions if not accepted]
         assert len(unanswered) == 2
+
+
+def test_twelve_later_texts_with_140_questions() -> None:
+    texts = read(LATER)
+    assert len(texts) == 12
+    questions = [question for text in texts for question in text.questions]
+    assert len(questions) == 140
+    assert sum(not accepted for _, accepted in questions) == 25
+
+
+@pytest.mark.parametrize("path", [FILE, LATER], ids=["first", "later"])
+def test_every_answer_is_in_its_text(path: Path) -> None:
+    for text in read(path):
         content = " ".join(MARKS.sub("", text.content).split()).lower()
         for question, accepted in text.questions:
             for answer in accepted:

@@ -210,6 +210,71 @@ def test_marks_of_plain_text_are_no_part_of_it() -> None:
     assert plain.plain
 
 
+SENDERS = """#release | 4 messages
+
+dev-anton  10:33 AM
+me until noon, then @yusuf
+
+yusuf — Today at 10:41
+I'll do it.
+The key is in the vault.
+
+dev-anton  10:52 AM
+release/5.3 is cut
+"""
+
+
+def test_a_sender_above_a_message_is_read_as_who_said_it() -> None:
+    document = read_document("x.txt", SENDERS.encode())
+    assert texts(document) == [
+        "#release | 4 messages",
+        "10:33 AM: dev-anton: me until noon, then @yusuf",
+        "10:41: yusuf: I'll do it.\nThe key is in the vault.",
+        "10:52 AM: dev-anton: release/5.3 is cut",
+    ]
+    for message, words in ((document.paragraphs[1], "dev-anton"), (document.paragraphs[2], "in the vault")):
+        at = message.text.index(words)
+        first, last = message.span(at, at + len(words))
+        assert document.original[first:last] == words
+
+
+def test_a_timetable_is_no_chat() -> None:
+    document = read_document("x.txt", b"Alder Cross  06:42\nFenwick  07:10\nPort Denby  07:31\nStoke  07:50\n")
+    assert document.plain
+
+
+def test_of_choices_those_that_are_ticked_are_read() -> None:
+    text = "Kind: [ ] suitcase   [x] rucksack   [ ] pram\nSeen: ( ) no (x) at the belt ( ) later\nPaid: ☒ card ☐ cash\n"
+    document = read_document("x.txt", text.encode())
+    assert texts(document) == ["Kind: rucksack\nSeen: at the belt\nPaid: card"]
+    line = document.paragraphs[0]
+    first, last = line.span(line.text.index("rucksack"), line.text.index("rucksack") + 8)
+    assert document.original[first:last] == "rucksack"
+
+
+@pytest.mark.parametrize("text", ["[ ] buy milk\n[x] call Ben\n", "f (x) = g (x)\n", "Take [x] and [y].\n"])
+def test_lists_of_things_to_do_and_formulas_are_read_as_they_are(text: str) -> None:
+    document = read_document("x.txt", text.encode())
+    assert texts(document) == [text.strip()]
+
+
+@pytest.mark.parametrize("tag", ["th", "td"])
+def test_parts_of_a_table_in_html_have_its_column_names(tag: str) -> None:
+    """Seen before: most tables on the web were read without their column names."""
+    head = f"<thead><tr><{tag}>Room</{tag}><{tag}>Floor</{tag}></tr></thead>"
+    body = "<tbody><tr><td>Heron</td><td>2</td></tr></tbody><tbody><tr><td>Wren</td><td>5</td></tr></tbody>"
+    document = read_document("x.html", f"<table>{head}{body}</table><p>Keys are here.</p>".encode())
+    assert texts(document) == ["Room: Heron, Floor: 2.", "Room: Wren, Floor: 5.", "Keys are here."]
+
+
+def test_badges_of_a_readme_say_nothing() -> None:
+    text = (
+        "# tool\n\n[![Python 3.10+](https://img.example/p.svg)](https://www.python.org)\n[![build][b]][ci]\n\n"
+        "It reads ![a chart](chart.png) and [the guide](guide.md).\n"
+    )
+    assert texts(read_document("README.md", text.encode())) == ["tool", "It reads a chart and the guide."]
+
+
 def test_slides_are_pages_and_chapters_have_headings() -> None:
     slides = read_document("x.pptx", pptx([("Plan", ["We begin in May."]), ("Costs", ["It costs 31 EUR."])]))
     assert [(one.text, one.page, one.heading) for one in slides.paragraphs] == [

@@ -29,6 +29,8 @@ PROSE = [
     "One line with a colon: and no other.\nThe next line.",
     "A sentence - with a dash\n- and one that goes on.",
     "He said: go.",
+    "Two blanks.  After a stop\nor  by chance.",
+    "Name:            Rosa Delgado",
     "",
     "\n",
 ]
@@ -40,8 +42,24 @@ VALUE = st.from_regex(r"[A-Z0-9][A-Za-z0-9.,£]{0,8}( [A-Za-z0-9]{1,8}){0,2}", f
 def test_every_line_of_a_list_or_a_form_is_by_itself(kind: str) -> None:
     text = LISTS[kind]
     line_ends = [place + 1 for place, letter in enumerate(text) if letter == "\n"]
-    assert [one.end for one in breaks_of(text)] == line_ends
-    assert all(one.ends_sentence for one in breaks_of(text))
+    breaks = [one for one in breaks_of(text) if one.end in line_ends]
+    assert [one.end for one in breaks] == line_ends
+    assert all(one.ends_sentence for one in breaks)
+
+
+COLUMNS = {
+    "two fields": ("Surname: Obuya      First name: Grace\nCode: QX7T2M", ["First name"], True),
+    "wide gaps": ("Pump C-310   31 EUR   4 in stock", ["31 EUR", "4 in"], False),
+    "aligned": ("descale  Run the cleaning.\npour     Make a drink.", ["Run", "Make"], False),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_no_answer_reaches_across_columns(kind: str) -> None:
+    text, begins, is_field = COLUMNS[kind]
+    breaks = {one.end: one.ends_sentence for one in breaks_of(text)}
+    for begin in begins:
+        assert breaks[text.index(begin)] is is_field
 
 
 @pytest.mark.parametrize("text", PROSE)

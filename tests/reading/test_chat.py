@@ -39,6 +39,8 @@ def test_questions_are_answered_with_a_table_and_the_passage(reader: Reader) -> 
         assert " ".join(answer.text.split()) in shown
         assert f"{answer.score:.2f}" in shown
         assert f"{answer.start}–{answer.end}" in shown
+        row = next(line for line in shown.splitlines() if f"{answer.start}–{answer.end}" in line)
+        assert f" {best.doubt(answer)} " in row
     assert shown.count("confidence") == 2
     assert shown.count("It was sent to Turin.") >= 2
 

@@ -22,6 +22,7 @@ DIGITS = st.from_regex(r"[1-9][0-9]{0,4}", fullmatch=True)
 DOMAIN = st.builds("{}.{}".format, NAME, st.sampled_from(["com", "org", "co.uk", "io", "example.net"]))
 ENDING = st.sampled_from(["txt", "pdf", "tar.gz", "py", "toml", "docx", "so", "md"])
 MONTH = st.integers(1, 12)
+FOUR = st.from_regex(r"[0-9]{4}", fullmatch=True)
 
 KINDS = {
     "mail addresses": st.builds("{}.{}@{}".format, NAME, NAME, DOMAIN),
@@ -51,7 +52,11 @@ KINDS = {
     "dates and times": st.builds("{}-{:02}-{:02}".format, st.integers(1900, 2100), MONTH, MONTH)
     | st.builds("{:02}:{:02}".format, MONTH, st.integers(0, 59))
     | st.builds("{}/{}/{}".format, MONTH, MONTH, st.integers(1900, 2100)),
-    "telephone numbers": st.builds("{}-{}-{}".format, *[st.from_regex(r"[0-9]{3,4}", fullmatch=True)] * 3),
+    "telephone numbers": st.builds("{}-{}-{}".format, *[st.from_regex(r"[0-9]{3,4}", fullmatch=True)] * 3)
+    | st.builds("+{} {} {} {}".format, st.integers(1, 99), *[st.from_regex(r"[0-9]{3,4}", fullmatch=True)] * 3)
+    | st.builds("0{} {} {}".format, DIGITS, *[st.from_regex(r"[0-9]{3,4}", fullmatch=True)] * 2),
+    "bank accounts": st.builds("DE{} {} {} {}".format, *[st.from_regex(r"[0-9]{2}", fullmatch=True)], *[FOUR] * 3),
+    "branches": st.builds("release/{}.{}".format, DIGITS, DIGITS) | st.builds("feature/{}-{}".format, UPPER, DIGITS),
 }
 BEFORE = st.sampled_from(["It is ", "See (", "We had “", "> It was ", "", "Is it\n", "with: "])
 AFTER = st.sampled_from([" now.", ".", ", and more", ") here", "”.", "\nNext", "!", ";", "'s own"])
@@ -147,6 +152,37 @@ def test_no_answer_begins_or_ends_inside_a_run(kind: str, data: st.DataObject) -
         ("```python\nprint(1)\n```", "python\nprint(1)", "print(1)"),
         ("Run:\n~~~ sh\nls -la\n~~~\n", "~~~ sh\nls -la\n~~~", "ls -la"),
         ("```python\nprint(1)\n```", "python", "python"),
+        ("The branch is release/5.3. QA found it.", "/5.3", "release/5.3"),
+        ("See feature/SHOP-12 there.", "feature", "feature/SHOP-12"),
+        ("T +44 1482 555 019 | www", "1482 555 019", "+44 1482 555 019"),
+        ("Call T +44 1482 555 019 now", "T +44 1482 555 019", "+44 1482 555 019"),
+        ("Mr Pell, 0161 555 0183. He", "555 0183", "0161 555 0183"),
+        ("tel. (030) 555 0164, day and night", "555", "(030) 555 0164"),
+        ("IBAN: KE94 0012 3456 7890 1234\nName", "3456", "KE94 0012 3456 7890 1234"),
+        ("in Hull HU1 2AF", "HU1", "HU1 2AF"),
+        ("P.O. Box 11 09, Frankfurt", "Box 11", "P.O. Box 11 09"),
+        ("Delta Works B.V., The Hague", "Delta Works B.V", "Delta Works B.V."),
+        ("It is tuple[float, float] here", "tuple", "tuple[float, float]"),
+        ("about 10\u202f000\u202f000 cells", "10", "10\u202f000\u202f000"),
+        ("from 2001 2002 2003 2004 on", "2002", "2002"),
+        ("in the vault under `ops/tls`\n", "in the vault under `ops/tls", "in the vault under `ops/tls`"),
+        ("1.5 times more (per unit of heat) than", "1.5 times more (per unit", "1.5 times more (per unit of heat)"),
+        ("It cost £29 (or so. Then it rained.", "£29 (or so", "£29"),
+        ("version=4.7.2 pid=8812", "4.7.2 pid", "4.7.2"),
+        ("slow query 2300 ms table=orders", "2300 ms table", "2300 ms"),
+        ("pid=8812", "pid", "pid"),
+        ("Report it at https://a.example/b/c.", "at https://a.example/b/c", "https://a.example/b/c"),
+        ("They met in London.", "in London", "in London"),
+        ("$ pip install quickgeo\n", "$ pip", "pip install quickgeo"),
+        ("$ pip install quickgeo\n", "pip", "pip"),
+        ("It costs $ 5 a day", "$ 5", "$ 5"),
+        (
+            "run by python -m quickgeo.bench --repeat 5.",
+            "python -m quickgeo.bench",
+            "python -m quickgeo.bench --repeat 5",
+        ),
+        ("run ls -l and cd", "ls -l", "ls -l"),
+        ("It is non - stop - and free", "non - stop", "non - stop"),
     ],
 )
 def test_examples(text: str, span: str, answer: str) -> None:
@@ -162,7 +198,28 @@ def test_a_question_that_says_not_wants_the_answer_without_it() -> None:
     assert whole(text, at, at + 4, "What can children not do?") == (at, at + 4)
 
 
-@given(st.text(st.sampled_from("aB1. ,'\"()-/@:_>n\n€"), min_size=1, max_size=40), st.data())
+@pytest.mark.parametrize(
+    ("text", "span", "question", "answer"),
+    [
+        (
+            "Quay House, 9 Custom Lane, Hull HU1 2AF\nT +44 1482",
+            "Quay House",
+            "What is the address of the press?",
+            "Quay House, 9 Custom Lane, Hull HU1 2AF",
+        ),
+        ("at 48 Harbour Street, third floor left", "48 Harbour Street", "What is the address?", "48 Harbour Street"),
+        ("at 5 Elm Road, Springfield, Tom said.", "5 Elm Road", "What is his address?", "5 Elm Road, Springfield"),
+        ("on Poverty, 1990 Reform, War.", "Poverty", "Which issue did they address?", "Poverty"),
+        ("Write to a@b.example, Room 5, Hull.", "a@b.example", "What is her address?", "a@b.example"),
+    ],
+)
+def test_an_address_has_all_of_its_parts(text: str, span: str, question: str, answer: str) -> None:
+    at = text.index(span)
+    start, end = whole(text, at, at + len(span), question)
+    assert text[start:end] == answer
+
+
+@given(st.text(st.sampled_from("aB10+. ,'\"()`$=-/@:_>n\n€"), min_size=1, max_size=40), st.data())
 @settings(max_examples=1000, deadline=None)
 @example("a b", None)
 def test_any_text_survives_and_a_second_time_changes_nothing(text: str, data: st.DataObject | None) -> None:
@@ -178,7 +235,34 @@ def test_any_text_survives_and_a_second_time_changes_nothing(text: str, data: st
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a-", "a.", "/", "1,", "a@", "\\", "-", "a_", "'a", ":", "+1", "a<", "ab[", "1:", "a::", "*"]
+    "piece",
+    [
+        "0 ",
+        "+1 2",
+        "a (",
+        "a, ",
+        ", A1 ",
+        "-a ",
+        "`",
+        "a[b, ",
+        "a",
+        "a-",
+        "a.",
+        "/",
+        "1,",
+        "a@",
+        "\\",
+        "-",
+        "a_",
+        "'a",
+        ":",
+        "+1",
+        "a<",
+        "ab[",
+        "1:",
+        "a::",
+        "*",
+    ],
 )
 def test_a_long_run_takes_no_time(piece: str) -> None:
     text = piece * 50_000

@@ -15,11 +15,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from rmreader.cli.output import STYLES
 from rmreader.core.console import one_line
 from rmreader.core.errors import UserError, printable
 from rmreader.documents.passages import read_passage
 from rmreader.documents.shelf import Shelf
 from rmreader.reading.answers import Answer, Answers
+from rmreader.reading.doubt import Doubt
 from rmreader.reading.reader import Reader
 
 PROMPT = "? "
@@ -117,7 +119,8 @@ class Chat:
         if not self.answers:
             self.console.print(Text("\n".join(self.answers.refusal_lines()), style="yellow"))
             return
-        self.console.print(table(self.answers))
+        doubts = [self.answers.doubt(answer) for answer in self.answers]
+        self.console.print(table(self.answers, doubts))
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
 
 
@@ -156,25 +159,36 @@ class ShelfChat(Chat):
         best = found[0].passage
         self.passage = best.text
         self.answers = Answers(tuple(one.answer for one in found if one.passage.id == best.id))
-        self.console.print(table([one.answer for one in found], [one.place for one in found]))
+        doubts = [found.doubt(one) for one in found]
+        places = [one.place for one in found]
+        self.console.print(table([one.answer for one in found], doubts, places))
         self.console.print(Padding(excerpt(self.passage, self.answers), (0, 1)))
 
 
-def table(answers: Sequence[Answer], places: Sequence[str] = ()) -> Table:
-    """The answers, best first; ``places`` are the characters, unless given."""
+def table(
+    answers: Sequence[Answer],
+    doubts: Sequence[Doubt],
+    places: Sequence[str] = (),
+) -> Table:
+    """The answers, best first, with their doubts; ``places`` are the characters, unless given."""
     grid = Table(show_edge=False, pad_edge=False, header_style="dim")
-    for name in ("", "answer", "confidence", "score", "place"):
+    for name in ("", "answer", "doubt", "confidence", "score", "place"):
         grid.add_column(name, justify="left" if name == "answer" else "right", overflow="fold")
     for number, answer in enumerate(answers, start=1):
         bar = "█" * round(10 * answer.confidence)
+        doubt = doubts[number - 1]
         cells = (
-            f"{number}",
-            one_line(answer.text),
             f"{bar} {answer.confidence:.1%}",
             f"{answer.score:.2f}",
         )
         place = one_line(places[number - 1]) if places else f"{answer.start}–{answer.end}"
-        grid.add_row(*(Text(cell) for cell in cells), Text(place, style="dim"))
+        grid.add_row(
+            Text(f"{number}"),
+            Text(one_line(answer.text), style=STYLES[doubt][0]),
+            Text(doubt),
+            *(Text(cell) for cell in cells),
+            Text(place, style="dim"),
+        )
     return grid
 
 

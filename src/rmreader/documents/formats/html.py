@@ -68,6 +68,7 @@ class _PageWalk:
         self._table: Table | None = None
         self._cells: list[TextSpan] | None = None
         self._row_size = 0
+        self._in_head = False
         self._is_header = True
         self._in_cell = False
         self._columns = 1
@@ -83,6 +84,9 @@ class _PageWalk:
                 self._end_table()
                 if tag.name == "table" and not tag.is_closing:
                     self._table = Table(self._out)
+            case "thead" | "tbody" | "tfoot":  # parts of one table
+                self._end_row()
+                self._in_head = tag.name == "thead" and not tag.is_closing
             case "tr":
                 self._end_row()
                 if not tag.is_closing:
@@ -128,7 +132,7 @@ class _PageWalk:
         rows = _ROWS_HIGH.search(source)
         self._columns = max(1, int(columns[1])) if columns else 1
         self._rows = max(1, int(rows[1])) if rows else 1
-        self._is_header = self._is_header and tag.name == "th"
+        self._is_header = self._is_header and (tag.name == "th" or self._in_head)
         self._in_cell = True
 
     def _end_cell(self) -> None:

@@ -16,7 +16,7 @@ _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _LONGEST_HEADER = 2_000
 _MESSAGE = re.compile(rb"(?:\A|\n)(?=From [^\n]{1,500}\n)")
 _QUOTE = re.compile(r"(?:[ \t]?>)++[ \t]?")
-_SIGNATURE = "-- "
+_SIGNATURES = ("-- ", "--")
 
 
 def read_mail(content: bytes, out: DocumentBuilder) -> None:
@@ -120,7 +120,7 @@ def _decoded(part: Message) -> str:
 def _write_body(text: str, out: DocumentBuilder) -> None:
     """Write the lines as they are; the marks of quotes are in the original only."""
     for line in text.split("\n"):
-        if not line.strip() or line == _SIGNATURE:
+        if not line.strip() or line in _SIGNATURES:
             out.end()
             out.write_outside("\n")
             continue

@@ -29,6 +29,7 @@ _ENTITY = r"(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,
 _LABEL = r"!?\[(?P<label>[^\[\]\n]{0,1000})\]"
 _TARGET = r"\([^()\n]{0,2000}(?:\([^()\n]{0,500}\)[^()\n]{0,500})?\)"
 _NAME = r"\[[^\]\n]{0,200}\]"
+_BADGE = rf"\[!\[[^\[\]\n]{{0,1000}}\](?:{_TARGET}|{_NAME})\](?:{_TARGET}|{_NAME})"
 _LINK = r"<(?P<link>(?:https?:|mailto:)[^\s<>]{1,2000})>"
 _TAG = r"</?[a-zA-Z][^<>\n]{0,2000}>"
 _COMMENT = r"<!--[^\n<]{0,2000}?-->"
@@ -42,6 +43,7 @@ _INLINE = re.compile(
             _LITERAL,
             _CODE,
             _ENTITY,
+            _BADGE,  # a picture that is a link says nothing of its own
             f"{_LABEL}(?:{_TARGET}|{_NAME})",
             _LINK,
             _TAG,
