@@ -130,7 +130,7 @@ def lower_limit(right: NDArray[np.bool_]) -> float:
     share = float(right.mean())
     doubled = _DEVIATIONS**2 / answers
     spread = _DEVIATIONS * (share * (1 - share) / answers + doubled / (4 * answers)) ** 0.5
-    return (share + doubled / 2 - spread) / (1 + doubled)
+    return float((share + doubled / 2 - spread) / (1 + doubled))
 
 
 def _bands() -> Iterator[Band]:

@@ -61,7 +61,7 @@ def test_bands_are_written_where_the_reader_has_them(tmp_path: Path) -> None:
     path = tmp_path / "doubt.py"
     path.write_text(Path(doubt.__file__).read_text(encoding="utf-8"), encoding="utf-8")
     write_bands({"sure": Band(0.9, 0.03), "likely": Band(0.7, 0.1)}, path)
-    written: dict[str, object] = {"__name__": "written"}
+    written: dict[str, object] = {"__name__": doubt.__name__}
     exec(compile(path.read_text(encoding="utf-8"), path, "exec"), written)
     word = written["doubt_of"]
     assert callable(word)

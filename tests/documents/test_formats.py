@@ -171,6 +171,13 @@ def test_a_mailbox_of_one_line_is_read_or_refused() -> None:
         read_document("x.mbox", b"From somebody")
 
 
+def test_the_line_above_a_signature_is_left_out() -> None:
+    """Many programs send it without its blank."""
+    for line in ("-- ", "--"):
+        document = read_document("x.eml", f"From: Ada\n\nSee you.\n{line}\nAda Byron\n".encode())
+        assert texts(document) == ["From: Ada", "See you.", "Ada Byron"]
+
+
 CHATS = [
     (
         "[10:32] Anna: at five\n[10:33] Ben: where?\nmore\n[10:35:07] Anna: At the station.\n",

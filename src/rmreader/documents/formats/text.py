@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from itertools import islice
 
 from rmreader.documents.formats.format import TextFormat
 from rmreader.documents.paragraphs import ParagraphBuilder
@@ -28,6 +29,7 @@ _SENDER = re.compile(  # "Ada Lovelace  10:31 AM", a line above what she says
     r"([^\W\d][\w.'’ -]{0,38}?)(?:,? [-–—] |,?[ \t]{1,8})(?:[Tt]oday at )?"
     rf"[\[(]?((?:{_DATE})?{_TIME})[\])]?[ \t]*\Z"
 )
+_TIME_LAST = re.compile(rf"{_TIME}[\])]?[ \t]*$", re.MULTILINE)
 _BOX = re.compile(r"(?<!\S)(?:\[[ xX✓✔]\]|\([ xX]\)|[☐☑☒])[ \t]+")
 _EMPTY_BOX = re.compile(r"[\[(] [\])]|☐")
 _TICKED_BOX = re.compile(r"[\[(][xX✓✔][\])]|[☑☒]")
@@ -66,6 +68,9 @@ def _kind_of_chat(text: str) -> _Chat:
     messages = sum(1 for _ in _STAMPED.finditer(text))
     if messages >= _LEAST_MESSAGES and 2 * messages > text.count("\n"):
         return _Chat.STAMPED
+
+    if sum(1 for _ in islice(_TIME_LAST.finditer(text), _LEAST_MESSAGES)) < _LEAST_MESSAGES:
+        return _Chat.NONE
 
     lines = text.split("\n")
     is_sender = [len(line) < _LONG_LINE and bool(_SENDER.match(line)) for line in lines]
