@@ -131,7 +131,7 @@ def lend_memory(tensor: Tensor) -> list[Any]:
 def map_memory(lent: Sequence[Any], shape: Sequence[int]) -> Tensor:
     """Map the float16 tensor that another process lends; it may raise anything."""
     # A process that has not used the GPU yet would be killed by what follows.
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     parts = [bytes.fromhex(part) if isinstance(part, str) else part for part in lent]
     storage = torch.UntypedStorage._new_shared_cuda(*parts)
     empty = torch.empty(0, dtype=torch.float16, device=storage.device)
