@@ -1,4 +1,4 @@
-"""An index that is replaced while a server is asked: the new answers within two seconds, no 500, no crash."""
+"""An index that is replaced while a server is asked: the next question has the new answer, no 500, no crash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from rmreader.documents.shelf import Shelf
 from rmreader.documents.sqlite_index import SqliteIndex
 
 REPLACEMENTS = int(os.environ.get("RMREADER_REPLACEMENTS", "6"))  # by cp and by mv, in turn
-WITHIN = 2.0  # seconds
 QUESTION = "Who built the lighthouse?"
 BUILDERS = ["Ada Marlow", "Bela Quist"]
 
@@ -50,15 +49,6 @@ def replace_file(new: Path, path: Path, how: str) -> None:
         subprocess.run(["cp", str(new), str(path)], check=True)
 
 
-def wait_for(condition: Callable[[], bool]) -> float:
-    """Seconds until it holds."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() < began + 60
-        time.sleep(0.01)
-    return time.monotonic() - began
-
-
 @pytest.fixture
 def indexes(tmp_path: Path) -> list[Path]:
     return [make_index(tmp_path, BUILDERS[0], 10), make_index(tmp_path, BUILDERS[1], 60)]
@@ -69,6 +59,7 @@ def url(tmp_path: Path, indexes: list[Path]) -> Iterator[str]:
     """A server in a process of its own, which a signal could end."""
     shutil.copyfile(indexes[0], tmp_path / "served.rmindex")
     command = [sys.executable, "-m", "rmreader", "serve", "--port", "0", "--index", str(tmp_path / "served.rmindex")]
+    command += ["--deadline", "60"]  # so that nothing is refused because the machine is busy
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     stderr = process.stderr
@@ -95,37 +86,40 @@ def url(tmp_path: Path, indexes: list[Path]) -> Iterator[str]:
 def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], url: str) -> None:
     stop = threading.Event()
     statuses: list[int] = []
+    refusals: set[str] = set()
 
-    def ask() -> dict[str, Any]:
-        response = httpx.post(f"{url}/v1/ask", json={"question": QUESTION, "always": True}, timeout=30)
+    def ask() -> Any:
+        response = httpx.post(f"{url}/v1/ask", json={"question": QUESTION, "always": True}, timeout=90)
         statuses.append(response.status_code)
-        return dict(response.json())
+        if response.status_code == 503:
+            refusals.add(response.json()["error"]["message"])
+        return response.json()
 
     def load() -> None:
         while not stop.is_set():
             ask()
 
-    def answers(builder: str) -> Callable[[], bool]:
-        return lambda: ask()["answer"]["text"] == builder
-
     threads = [threading.Thread(target=load) for _ in range(3)]
-    assert answers(BUILDERS[0])()
+    assert ask()["answer"]["text"] == BUILDERS[0]
     for thread in threads:
         thread.start()
-    slowest = 0.0
+    old = 0  # answers that a question asked after the replacement had from the old file
     try:
         for number in range(REPLACEMENTS):
             # Each of the two ways in turn, each with the larger and with the smaller index.
             side = (number + 1) % 2
             replace_file(indexes[side], tmp_path / "served.rmindex", ["cp", "mv"][number // 2 % 2])
-            slowest = max(slowest, wait_for(answers(BUILDERS[side])))
+            old += ask()["answer"]["text"] != BUILDERS[side]
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    print(f"{REPLACEMENTS} replacements, {len(statuses)} questions, new answers within {slowest:.2f} s")
-    assert set(statuses) == {200}
-    assert slowest < WITHIN
+    print(f"{REPLACEMENTS} replacements, {len(statuses)} questions, {old} old answers after them")
+    # Where the disk is busy, `cp` empties the file and writes nothing for a second: such a file is not waited for.
+    assert set(statuses) <= {200, 503}
+    assert refusals <= {"The index is being replaced, and cannot be read yet: ask again."}
+    assert statuses.count(503) < REPLACEMENTS
+    assert old == 0
 
 
 @pytest.mark.parametrize("how", ["cp", "mv"])
