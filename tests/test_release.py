@@ -174,6 +174,16 @@ def test_a_link_of_the_readme_is_to_the_version_it_came_with(version: str, place
     )
 
 
+def test_the_readme_of_a_release_installs_it_by_its_name() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = description(readme, "7.1.9")
+    assert re.search(r"^pip install rmreader +# ", shown, re.MULTILINE)
+    assert "pip install 'rmreader[train,serve]'" in shown
+    assert "pip install ." not in shown
+    assert "pip install '." not in shown
+    assert "pip install ." in description(readme, "7.1.10.dev1+g1a2b3c4")  # no registry has that one
+
+
 def test_no_requirement_has_an_upper_limit() -> None:
     lines = [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
     assert [line for line in lines if re.search("<|==|~=", line.partition(";")[0])] == []
