@@ -14,10 +14,10 @@ from rmreader.scoring.squad import normalize
 # A logistic regression on questions about everyday texts (`held`) and articles of SQuAD, each asked
 # of a folder with its document and of the same folder without it: `python -m lab.folders --write`,
 # log/2026-11-18-folders.md.
-_READER = 0.954  # what the reader's log-odds of an answer in the passage count
-_SEARCH = 15.3  # what the score of the search counts
-_BIAS = -8.03
-_DOUBT = 0.718  # above this chance that no passage has the answer, none is given
+_READER = 0.878  # what the reader's log-odds of an answer in the passage count
+_SEARCH = 16.5  # what the score of the search counts
+_BIAS = -7.97
+_DOUBT = 0.662  # above this chance that no passage has the answer, none is given
 _LEAST = 0.01  # confidence of an answer that is worth showing after the first
 
 
