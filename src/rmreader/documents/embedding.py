@@ -1,6 +1,6 @@
 """Vectors of texts, for a search by meaning: the sum of a text's piece vectors, of length one.
 
-The table is trained for it (``lab/retrieval.py``): what a piece counts is the length of its vector.
+The table is trained for it (``lab/retrieval/``): what a piece counts is the length of its vector.
 A question has other weights for the same vectors: "who" says much there and nothing in a text.
 """
 
