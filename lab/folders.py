@@ -1,17 +1,17 @@
 """Fit the decision of a folder (`rmreader.documents.rank`): which passage, and whether any.
 
-    python -m lab.folders --write          # fitted on both shipped readers, and put into rank.py
-    python -m lab.folders --model base     # one reader alone: its figures at rank.py's numbers, and its own fit
-    python -m lab.folders --test           # nothing is fitted: everyday `test`
+    python -m lab.folders --write         # fitted on both shipped readers, and put into rank.py
+    python -m lab.folders --model base    # one reader alone: its figures, and its own fit
+    python -m lab.folders --test          # nothing is fitted: everyday `test`
 
-Every question is asked of a folder with its document and of the same folder without it. The folders:
-everyday texts, and SQuAD's training articles, of which the nine that no shipped reader learned from
-are asked about. rank.py has one set of numbers for all readers: it is fitted on all that are given,
-and each reader's own fit is told beside it, with the shares that are refused and made up at its
-threshold and at others.
+Every question is asked of a folder with its document and of the same folder without it. The
+folders: everyday texts, and SQuAD's training articles, of which the nine that no shipped reader
+learned from are asked about. rank.py has one set of numbers for all readers: it is fitted on all
+that are given, and each reader's own fit is printed beside it, with the shares that are refused and
+made up at its threshold and at others.
 
-What a reader makes of a passage is kept in ``--work``, a line each, under the reader's checksum. So a
-run that was ended goes on where it was, a new search costs only the passages that the old one did
+What a reader makes of a passage is kept in ``--work``, a line each, under the reader's checksum. So
+a run that was ended goes on where it was, a new search costs only the passages that the old one did
 not find, and after another `small` is shipped the first line above is all there is to do. After a
 change of what computes a reader (``reading/engine``), give ``--anew``.
 """
@@ -118,13 +118,17 @@ def everyday_folder(folder: Path, part: str, others: str) -> list[Asked]:
                 places = tuple(answer.start for answer in question.answers)
                 asked.append(Asked(file, question.text, answers, places))
     texts = everyday.read(source / f"{others}.txt.gz")
-    for number, text in enumerate(random.Random(7).sample(texts, min(OTHER_TEXTS, len(texts)))):
+    count = min(OTHER_TEXTS, len(texts))
+    for number, text in enumerate(random.Random(7).sample(texts, count)):
         (folder / f"other-{number:03}.txt").write_text(text.context, encoding="utf-8")
     return asked
 
 
 def squad_folder(folder: Path, data: Path) -> list[Asked]:
-    """Write SQuAD's training articles as files; questions about those that no reader learned from."""
+    """Write SQuAD's training articles as files.
+
+    Returns questions about those that no reader learned from.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     articles = list(read_squad(data / "squad-v2.0" / "train-v2.0-rebuilt.json.gz").articles)
     drawn = np.random.default_rng(HELD_OUT_SEED).permutation(len(articles))
@@ -140,8 +144,8 @@ def squad_folder(folder: Path, data: Path) -> list[Asked]:
                     places = tuple(offset + answer.start for answer in question.answers)
                     asked.append(Asked(file, question.text, answers, places))
             offset += len(paragraph.context) + 2
-        whole = "\n\n".join(paragraph.context for paragraph in article.paragraphs)
-        (folder / file).write_text(whole, encoding="utf-8")
+        contexts = [paragraph.context for paragraph in article.paragraphs]
+        (folder / file).write_text("\n\n".join(contexts), encoding="utf-8")
     return random.Random(7).sample(asked, SQUAD_QUESTIONS)
 
 
@@ -231,7 +235,9 @@ def read_pairs(found: Sequence[Found], readings: Readings) -> list[tuple[list[Re
     for asked, with_it, without_it in found:
         texts = [passage.text for passage in (*with_it, *without_it)]
         read = readings.read(asked.text, texts)
-        pairs.append((list(judge(asked, with_it, read)), list(judge(asked, without_it, read))))
+        judged_with = list(judge(asked, with_it, read))
+        judged_without = list(judge(asked, without_it, read))
+        pairs.append((judged_with, judged_without))
     return pairs
 
 
@@ -242,8 +248,15 @@ def judge(asked: Asked, passages: Sequence[Passage], read: Mapping[str, Reading]
         low, high = passage.stretch.span(0, len(passage.text))
         own = passage.file == asked.file
         right = own and any(low <= place < high for place in asked.places)
-        scores = exact_match(given.text, asked.answers), f1(given.text, asked.answers)
-        yield Read(own, right, passage.score, given.log_odds, given.confidence, *scores)
+        yield Read(
+            own,
+            right,
+            passage.score,
+            given.log_odds,
+            given.confidence,
+            exact_match(given.text, asked.answers),
+            f1(given.text, asked.answers),
+        )
 
 
 # ---------------------------------------------------------------- the fit
@@ -251,7 +264,8 @@ def judge(asked: Asked, passages: Sequence[Passage], read: Mapping[str, Reading]
 
 def features(rows: Sequence[Read]) -> np.ndarray:
     """Of each passage: what the reader and the search say of it."""
-    return np.array([[row.reader, row.search, 1.0] for row in rows]).reshape(-1, 3)
+    values = [[row.reader, row.search, 1.0] for row in rows]
+    return np.array(values).reshape(-1, 3)
 
 
 def fit(pairs: Pairs, rounds: int = 300) -> np.ndarray:
@@ -283,9 +297,11 @@ def _loss(pairs: Pairs, weights: np.ndarray) -> tuple[float, np.ndarray, np.ndar
         logits = np.append(values @ weights, 0.0)
         shares = np.exp(logits - logits.max())
         shares /= shares.sum()
+        # What the right passages have of the shares, or "none of them" where none is right.
         wanted = shares * np.append(right, not right.any())
-        loss -= math.log(max(wanted.sum(), 1e-12))
-        wanted /= max(wanted.sum(), 1e-12)
+        total = max(wanted.sum(), 1e-12)
+        loss -= math.log(total)
+        wanted /= total
         slope += (shares - wanted)[:-1] @ values
         mean = shares[:-1] @ values
         curve += (values * shares[:-1, None]).T @ values - np.outer(mean, mean)
@@ -295,17 +311,20 @@ def _loss(pairs: Pairs, weights: np.ndarray) -> tuple[float, np.ndarray, np.ndar
 def _cases(
     pairs: Pairs,
 ) -> Iterator[tuple[list[Read], np.ndarray]]:
+    """What was read of each folder, and which of it is right."""
     for with_it, without_it in pairs:
         for rows in (with_it, without_it):
             # An answer that is right in words is right, wherever it stands.
-            yield rows, np.array([row.right or row.f1 == 1 for row in rows], bool)
+            right = [row.right or row.f1 == 1 for row in rows]
+            yield rows, np.array(right, bool)
 
 
 def chance_of_none(rows: Sequence[Read], weights: np.ndarray) -> float:
     """As rank.py has it."""
     if not rows:
         return 1.0
-    return float(1 / (1 + np.exp(features(rows) @ weights).max()))
+    odds = np.exp(features(rows) @ weights)
+    return float(1 / (1 + odds.max()))
 
 
 def threshold(pairs: Pairs, weights: np.ndarray, made_up: float = MOST_MADE_UP) -> float:
@@ -323,18 +342,23 @@ def report(
     """One line of figures."""
     there = np.array([chance_of_none(with_it, weights) for with_it, _ in pairs])
     gone = np.array([chance_of_none(without_it, weights) for _, without_it in pairs])
-    auroc = float((there[:, None] < gone[None]).mean() + (there[:, None] == gone[None]).mean() / 2)
-    best = [
-        with_it[int(np.argmax(features(with_it) @ weights))] if with_it else None
-        for with_it, _ in pairs
-    ]
-    found = [any(row.right for row in with_it) for with_it, _ in pairs]
-    em, score = (
-        100 * float(np.mean([getattr(row, key) if row else 0.0 for row in best]))
-        for key in ("em", "f1")
-    )
+    lower = (there[:, None] < gone[None]).mean()
+    equal = (there[:, None] == gone[None]).mean()
+    auroc = float(lower + equal / 2)
+
+    exact = []
+    overlap = []
+    found = []
+    for with_it, _ in pairs:
+        best = None
+        if with_it:
+            best = with_it[int(np.argmax(features(with_it) @ weights))]
+        exact.append(best.em if best else 0.0)
+        overlap.append(best.f1 if best else 0.0)
+        found.append(any(row.right for row in with_it))
     print(
-        f"{name:16} {len(pairs)} questions: recall {100 * np.mean(found):.1f}, EM / F1 {em:.1f} / {score:.1f}, "
+        f"{name:16} {len(pairs)} questions: recall {100 * np.mean(found):.1f}, "
+        f"EM / F1 {100 * np.mean(exact):.1f} / {100 * np.mean(overlap):.1f}, "
         f"AUROC {auroc:.3f}; refused though it is there {100 * (there > doubt).mean():.1f} %, "
         f"answered though it is not {100 * (gone <= doubt).mean():.1f} %",
         flush=True,
@@ -354,8 +378,14 @@ def trade(name: str, pairs: Pairs, weights: np.ndarray) -> None:
 
 def fit_reader(name: str, kept: Mapping[str, Pairs]) -> tuple[np.ndarray, float]:
     """Fit on all folders, choose the threshold on everyday texts, and tell the figures of each."""
-    weights = fit([pair for pairs in kept.values() for pair in pairs])
-    doubt = threshold([pair for key in kept if "held" in key for pair in kept[key]], weights)
+    all_pairs: list[tuple[list[Read], list[Read]]] = []
+    held_pairs: list[tuple[list[Read], list[Read]]] = []
+    for key, pairs in kept.items():
+        all_pairs += pairs
+        if "held" in key:
+            held_pairs += pairs
+    weights = fit(all_pairs)
+    doubt = threshold(held_pairs, weights)
     print(f"fitted on {name}: weights {weights.round(3).tolist()}, no answer above {doubt:.3f}")
     for key, pairs in kept.items():
         report(f"  {key}", pairs, weights, doubt)
@@ -366,9 +396,15 @@ def fit_reader(name: str, kept: Mapping[str, Pairs]) -> tuple[np.ndarray, float]
 def write(weights: np.ndarray, doubt: float) -> None:
     """Put the numbers into rank.py."""
     text = RANK.read_text(encoding="utf-8")
-    values = {"_READER": weights[0], "_SEARCH": weights[1], "_BIAS": weights[2], "_DOUBT": doubt}
+    values = {
+        "_READER": weights[0],
+        "_SEARCH": weights[1],
+        "_BIAS": weights[2],
+        "_DOUBT": doubt,
+    }
     for name, value in values.items():
-        text, count = re.subn(rf"(?m)^{name} = [-0-9.]+", f"{name} = {value:.3g}", text)
+        line = rf"(?m)^{name} = [-0-9.]+"
+        text, count = re.subn(line, f"{name} = {value:.3g}", text)
         assert count == 1, name
     RANK.write_text(text, encoding="utf-8")
 
@@ -397,15 +433,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, some in found.items():
             kept[f"{Path(model).name}, {name}"] = read_pairs(some, readings)
     print("as rank.py has it:")
-    weights = np.array([rank._READER, rank._SEARCH, rank._BIAS])
+    weights = np.array(
+        [
+            rank._READER,
+            rank._SEARCH,
+            rank._BIAS,
+        ]
+    )
     for name, pairs in kept.items():
         report(f"  {name}", pairs, weights, rank._DOUBT)
         trade(f"  {name}", pairs, weights)
     if options.test:
         return
-    for model in options.model if len(options.model) > 1 else ():
-        own = {key: pairs for key, pairs in kept.items() if key.startswith(f"{Path(model).name},")}
-        fit_reader(f"{model} alone", own)
+    if len(options.model) > 1:
+        for model in options.model:
+            begin = f"{Path(model).name},"
+            own = {key: pairs for key, pairs in kept.items() if key.startswith(begin)}
+            fit_reader(f"{model} alone", own)
     weights, doubt = fit_reader(" and ".join(options.model), kept)
     if options.write:
         write(weights, doubt)

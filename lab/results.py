@@ -19,7 +19,7 @@ def read(path: Path | None) -> list[Line]:
     """The lines of a file; none without a file."""
     if path is None:
         return []
-    refusal = "is no line of a study; remove it, or give another file."
+    refusal = "is not a line of a study; remove it, or give another file."
     return read_records(path, identity, refusal)
 
 

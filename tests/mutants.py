@@ -196,8 +196,8 @@ MISTAKES = [
     Mistake("server/mcp.py", "    if kind is str and not value.strip():", "    if False:", MCP),
     # the foundry
     Mistake("lab/foundry/words.py", "np.where(learned.start < 0, SURE, -SURE)", "np.where(learned.start < 0, -SURE, SURE)", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
-    Mistake("lab/foundry/words.py", "np.where(known, truth, said[\"no_answer\"])", "truth", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
-    Mistake("lab/foundry/words.py", "np.maximum(total / len(every), 1e-9)", "np.maximum(total, 1e-9)", f"{FOUNDRY}::test_teachers_are_averaged_as_chances"),
+    Mistake("lab/foundry/words.py", "np.where(known, truth, words[\"no_answer\"])", "truth", f"{FOUNDRY}::test_the_truth_wins_where_it_is_known_and_nowhere_else"),
+    Mistake("lab/foundry/words.py", "np.maximum(total / len(teachers), 1e-9)", "np.maximum(total, 1e-9)", f"{FOUNDRY}::test_teachers_are_averaged_as_chances"),
     Mistake("lab/foundry/near_misses.py", "if twin == sentence or holds(twin, question):", "if twin == sentence:", NEAR),
     Mistake("lab/foundry/near_misses.py", "moved = len(passage) - len(context) if place <= answer.start else 0", "moved = 0", NEAR),
     Mistake("lab/foundry/fetch.py", "np.ascontiguousarray(matrices.pop(node.input[1]).T)", "np.ascontiguousarray(matrices.pop(node.input[1]))", f"{FOUNDRY}::test_an_onnx_graph_gives_back_the_weights_it_was_made_of"),

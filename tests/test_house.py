@@ -40,7 +40,7 @@ def test_the_measures_see_packed_code(tmp_path: Path) -> None:
     inside = SRC / "core" / "errors.py"
     assert density["measure"](inside).excess(density["MEASURES"]) == []
     packed = "\n".join(["a, b = (c or d), [e for e in f if e]"] * 40)
-    density["measure"].__globals__["SOURCE"] = tmp_path
+    density["measure"].__globals__["ROOT"] = tmp_path
     path = tmp_path / "packed.py"
     path.write_text(f"def all_at_once():\n    {packed.replace(chr(10), chr(10) + '    ')}\n")
     sentences = density["measure"](path).excess(density["MEASURES"])

@@ -454,7 +454,14 @@ def _show(
     for path in written:
         note(str(path))
 
-    problems = [problem for report in reports for problem in report.problems]
+    _fail_if_any(reports)
+
+
+def _fail_if_any(reports: Sequence[Report]) -> None:
+    """Say what failed on the way, and leave with status 1."""
+    problems: list[str] = []
+    for report in reports:
+        problems += report.problems
     for problem in problems:
         note(f"failed: {problem}")
     if problems:

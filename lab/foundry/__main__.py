@@ -2,10 +2,10 @@
 
     python -m lab.foundry --data DATA --encoders ENCODERS --work runs/foundry
 
-DATA has SQuAD 1.1 and 2.0, the attacked sets, `more-questions` and prose, as `docs/data.md` lists them; ENCODERS
-has `mpnet` and `gte-small`, as `python -m lab.foundry.fetch` writes them. Interrupt it whenever
-you like: the same command goes on where it stopped. Every stage prints what it cost; `--until STAGE` stops after
-one, `--share 0.1` rehearses on a tenth of the data.
+DATA has SQuAD 1.1 and 2.0, the attacked sets, `more-questions` and prose, as `docs/data.md` lists
+them; ENCODERS has `mpnet` and `gte-small`, as `python -m lab.foundry.fetch` writes them. Interrupt
+it whenever you like: the same command goes on where it stopped. Every stage prints what it cost;
+`--until STAGE` stops after one, `--share 0.1` rehearses on a tenth of the data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the readers learn from, choose by and are measured on, made from the public files and `everyday/`."""
+"""What the readers learn from, choose by and are measured on.
+
+It is made from the public files and `lab/everyday/`.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ SENTENCES = ("qamr-dev", "qamr-test")  # free questions about single sentences
 
 
 def squad(shared: Path, work: Path, share: float = 1.0) -> None:
-    """SQuAD 2.0's training questions in two files: nine articles to choose by, the others to learn from.
+    """SQuAD 2.0's training questions in two files: nine articles to choose by, the others to learn.
 
     :param share: of the articles, the first ones, to rehearse with.
     """
     source = shared / "squad-v2.0" / "train-v2.0-rebuilt.json.gz"
     encoded = encode_file(source, work / "cache")
-    held = split(encoded, HELD_OUT_SHARE, HELD_OUT_SEED, no_answer=True)[1]
+    _, held = split(encoded, HELD_OUT_SHARE, HELD_OUT_SEED, no_answer=True)
     assert held is not None
     numbers = set(held.article.tolist())
     learned: list[Article] = []
@@ -72,7 +75,10 @@ def everyday_texts(repository: Path, work: Path, share: float = 1.0) -> None:
 
 
 def people(shared: Path, work: Path, share: float = 1.0) -> None:
-    """Questions that people asked about stories, plots, articles and sentences; only answers given word for word."""
+    """Questions that people asked about stories, plots, articles and sentences.
+
+    Only answers that were given word for word stay.
+    """
     articles: list[Article] = []
     for name in (*PEOPLE, *SENTENCES):
         path = shared / "more-questions" / f"{name}.json.gz"
@@ -87,8 +93,13 @@ def _near_answers(path: Path) -> set[str]:
     """The ids of questions whose span is only near the words that were given."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         tree = json.load(file)
-    rows = (row for article in tree["data"] for p in article["paragraphs"] for row in p["qas"])
-    return {row["id"] for row in rows if row.get("match") == "near"}
+    ids = set()
+    for article in tree["data"]:
+        for paragraph in article["paragraphs"]:
+            for row in paragraph["qas"]:
+                if row.get("match") == "near":
+                    ids.add(row["id"])
+    return ids
 
 
 def _without(article: Article, ids: set[str]) -> Article:
@@ -102,14 +113,17 @@ def _without(article: Article, ids: set[str]) -> Article:
 
 
 def _in_parts(article: Article, title: str, size: int = 40) -> Iterable[Article]:
-    """A long list of paragraphs as several articles, so that near negatives are looked for among few."""
+    """A long list of paragraphs as several articles.
+
+    Near negatives are looked for within an article, and so among few.
+    """
     for begin in range(0, len(article.paragraphs), size):
         yield Article(f"{title} {begin}", article.paragraphs[begin : begin + size])
 
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """A file to learn from, and how many of its questions are asked again where they have no answer."""
+    """A file to learn from, and how many of its questions are asked again without an answer."""
 
     file: str
     near: float
@@ -121,7 +135,15 @@ class Share:
 
 
 SHARES = (
-    Share("squad.json.gz", near=0.2, far=0.06, cut=0.3, hurried=0.2, seed=11, near_misses=0.6),
+    Share(
+        "squad.json.gz",
+        near=0.2,
+        far=0.06,
+        cut=0.3,
+        hurried=0.2,
+        seed=11,
+        near_misses=0.6,
+    ),
     Share("everyday.json.gz", near=0.0, far=0.03, cut=0.0, hurried=0.25, seed=12),
     Share("made-texts.json.gz", near=0.0, far=0.05, cut=0.0, hurried=0.25, seed=14),
     Share("people.json.gz", near=0.15, far=0.1, cut=0.1, hurried=0.2, seed=13),
@@ -141,12 +163,21 @@ def learn(work: Path, shares: Sequence[Share], out: str) -> None:
     articles: list[Article] = []
     for share in shares:
         dataset = read_squad(work / share.file)
-        with_none = with_negatives(dataset, share.near, share.far, share.seed, share.cut)
+        with_none = with_negatives(
+            dataset,
+            share.near,
+            share.far,
+            share.seed,
+            share.cut,
+        )
         # Made of the data as they are, so that no twin has a twin.
         twins = near_misses(dataset, share.near_misses, share.seed)
         with_none = with_paragraphs(with_none, twins)
         articles.extend(with_hurried(with_none, share.hurried, share.seed).articles)
     write_squad(articles, work / out)
-    asked = list(Dataset(tuple(articles)).questions())
-    none = sum(1 for _, question in asked if question.impossible)
-    print(f"{out}: {len(asked):,} questions, {none:,} without an answer", flush=True)
+    count = 0
+    impossible = 0
+    for _, question in Dataset(tuple(articles)).questions():
+        count += 1
+        impossible += question.impossible
+    print(f"{out}: {count:,} questions, {impossible:,} without an answer", flush=True)

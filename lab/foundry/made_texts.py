@@ -1,8 +1,9 @@
-"""Tables, option lists, chats and forms, made by rule, each question once with its answer and once without.
+"""Tables, option lists, chats and forms, made by rule, each question with its answer and without.
 
-What people bring is often no prose. Here a text is rows of things; a question asks for one value of one thing, and
-its other half asks the same of a text without that value: the row is gone, or another column is in its place (the
-deposit for the fee, the arrival for the departure), so that the question alone tells nothing.
+What people bring is often no prose. Here a text is rows of things; a question asks for one value of
+one thing, and its other half asks the same of a text without that value: the row is gone, or
+another column is in its place (the deposit for the fee, the arrival for the departure), so that the
+question alone tells nothing.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ class Maker:
 
     def clock(self) -> str:
         """A time of day."""
-        return f"{self.draw.randrange(6, 22):02d}:{self.draw.choice(('00', '05', '15', '20', '30', '45', '50'))}"
+        hour = self.draw.randrange(6, 22)
+        minute = self.draw.choice(("00", "05", "15", "20", "30", "45", "50"))
+        return f"{hour:02d}:{minute}"
 
     def money(self, low: int, high: int) -> str:
         """An amount."""
@@ -355,7 +358,10 @@ def _without(
 
 
 def _alike(row: Row, rows: list[Row]) -> bool:
-    """Whether a row is about the same thing as one that is there: its question would have two answers."""
+    """Whether a row is about the same thing as one that is there.
+
+    Its question would have two answers.
+    """
     asked = {text for other in rows for text, _ in other.questions}
     return any(text in asked for text, _ in row.questions)
 

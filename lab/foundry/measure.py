@@ -2,8 +2,8 @@
 
     python -m lab.foundry.measure READER FILE... [--adversarial]
 
-One JSON line per file: exact match and F1 where there is an answer, and with "no answer" the best F1
-over all questions and the AUROC. `rmreader evaluate` scores the files that ship.
+One JSON line per file: exact match and F1 where there is an answer, and with "no answer" the best
+F1 over all questions and the AUROC. `rmreader evaluate` scores the files that ship.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Near misses: beside or in place of the sentence that answers, a sentence like it about another case.
+"""Near misses: a sentence like the one that answers, about another case.
 
-The twin of "The bridge at Arles was finished in 1825" is "The bridge at Vienna was finished in 1871": it has the
-kind of thing that is asked for, and does not answer "When was the bridge at Arles finished?". A question is asked
-once more of its passage with the twin put in somewhere (it is still answered), or with the twin in the place of the
-sentence (it is not answered any more). What a twin looks like therefore tells nothing.
+The twin of "The bridge at Arles was finished in 1825" is "The bridge at Vienna was finished in
+1871": it has the kind of thing that is asked for, and does not answer "When was the bridge at Arles
+finished?". A question is asked once more of its passage with the twin put in somewhere (it is still
+answered), or with the twin in the place of the sentence (it is not answered any more). What a twin
+looks like therefore tells nothing.
 """
 
 from __future__ import annotations
@@ -43,15 +44,23 @@ class Twins:
         self.names: dict[int, list[str]] = {}
         seen = set()
         for _, question in dataset.questions():
-            for text in (*_names(question.text), *(answer.text for answer in question.answers[:1])):
+            texts = _names(question.text)
+            texts += [answer.text for answer in question.answers[:1]]
+            for text in texts:
                 if _NAME.fullmatch(text) and text not in seen:
                     seen.add(text)
-                    self.names.setdefault(len(text.split()), []).append(text)
+                    words = len(text.split())
+                    self.names.setdefault(words, []).append(text)
 
     def twin(self, sentence: str, question: Question, answer: str) -> str | None:
-        """A sentence about another case; None where the sentence names no case that is asked for."""
-        shared = _cases(sentence, question.text)
-        shared = [case for case in shared if case not in answer and answer not in case]
+        """A sentence about another case.
+
+        None where the sentence names no case that is asked for.
+        """
+        shared = []
+        for case in _cases(sentence, question.text):
+            if case not in answer and answer not in case:
+                shared.append(case)
         another_answer = self._another(answer)
         if not shared or another_answer is None:
             return None
@@ -77,8 +86,9 @@ class Twins:
         if not names or not _NAME.fullmatch(text):
             return None
         for _ in range(_MOST_TRIES):
-            name = names[int(self.draw.integers(len(names)))]
-            if not set(name.split()) & set(text.split()):
+            place = int(self.draw.integers(len(names)))
+            name = names[place]
+            if set(name.split()).isdisjoint(text.split()):
                 return name
         return None
 
@@ -120,9 +130,10 @@ def _cases(sentence: str, question: str) -> list[str]:
 
 
 def near_misses(dataset: Dataset, share: float, seed: int) -> Iterator[tuple[int, str, Question]]:
-    """Yield the number of an article, a passage and a question to ask of it, for a share of the questions.
+    """Ask a share of the questions again, of passages with a twin.
 
-    Each of them twice: with the twin beside the sentence that answers, and with the twin in its place.
+    Yields the number of an article, a passage and the question. Each question is there twice: with
+    the twin beside the sentence that answers, and with the twin in its place.
     """
     twins = Twins(dataset, seed)
     draw = np.random.default_rng((seed, 8))
@@ -136,7 +147,10 @@ def near_misses(dataset: Dataset, share: float, seed: int) -> Iterator[tuple[int
 
 
 def _both(
-    context: str, question: Question, twins: Twins, draw: np.random.Generator
+    context: str,
+    question: Question,
+    twins: Twins,
+    draw: np.random.Generator,
 ) -> Iterator[tuple[str, Question]]:
     """The question with its twin beside the answering sentence, and in its place."""
     answer = question.answers[0]
@@ -144,17 +158,23 @@ def _both(
     twin = twins.twin(context[begin:end], question, answer.text)
     if twin is None:
         return
+    # Beside: at the edge of any sentence.
     place = _boundary(context, draw)
     if begin < place < end:
         place = end
-    passage = f"{context[:place].rstrip()} {twin} {context[place:].lstrip()}".strip()
+    before = context[:place].rstrip()
+    after = context[place:].lstrip()
+    passage = f"{before} {twin} {after}".strip()
     moved = len(passage) - len(context) if place <= answer.start else 0
-    at = Reference(answer.text, answer.start + moved)
-    if passage[at.start : at.start + len(at.text)] == at.text:
-        yield passage, Question(f"{question.id}-beside", question.text, (at,))
-    replaced = context[:begin] + twin + context[end:]
-    if not holds(replaced, question):
-        yield replaced, Question(f"{question.id}-twin", question.text, (), impossible=True)
+    start = answer.start + moved
+    if passage[start : start + len(answer.text)] == answer.text:
+        reference = Reference(answer.text, start)
+        yield passage, Question(f"{question.id}-beside", question.text, (reference,))
+
+    # In its place: the question has no answer any more.
+    passage = context[:begin] + twin + context[end:]
+    if not holds(passage, question):
+        yield passage, Question(f"{question.id}-twin", question.text, (), impossible=True)
 
 
 def _boundary(context: str, draw: np.random.Generator) -> int:

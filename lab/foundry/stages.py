@@ -1,4 +1,7 @@
-"""The stages of the foundry, in their order. What a stage makes is in a file named for it, and is never made twice."""
+"""The stages of the foundry, in their order.
+
+What a stage makes is in a file named for it, and is never made twice.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,22 @@ LIKE_TEACHERS = ("base",)
 begin with its aligner and pointer."""
 
 LEARNED_FROM = """\
-SQuAD 2.0's training questions, which hold those of 1.1; texts of everyday life, written for this project or
-  made by rule; questions that people asked about stories, plots, articles and sentences (FairytaleQA, NarrativeQA,
-  TyDi QA, QED, QAMR); and what a teacher with MPNet-base said of all of them. So its scores are not under the paper's
-  conditions, which are SQuAD 1.1 alone. MPNet met SQuAD's training questions with their paragraphs when it was made a
+SQuAD 2.0's training questions, which hold those of 1.1; texts of everyday life, written for this \
+project or
+  made by rule; questions that people asked about stories, plots, articles and sentences \
+(FairytaleQA, NarrativeQA,
+  TyDi QA, QED, QAMR); and what a teacher with MPNet-base said of all of them. So its scores are \
+not under the paper's
+  conditions, which are SQuAD 1.1 alone. MPNet met SQuAD's training questions with their \
+paragraphs when it was made a
   sentence encoder; what GTE-small met is not published in full."""
 CARDS = {
     "base": (
         *("--base-model", "thenlper/gte-small"),
         *("--allowed-loss", "0.35"),  # 8 bits cost 0.30 F1 of the held-out questions
         "--summary",
-        "GTE-small, twelve layers, tuned along with the network on pairs of question and passage; says when the "
-        "passage does not say.",
+        "GTE-small, twelve layers, tuned along with the network on pairs of question and passage; "
+        "says when the passage does not say.",
     ),
     "small": (
         "--summary",
@@ -188,7 +195,7 @@ def students(foundry: Foundry) -> None:
 
 
 def shipped(foundry: Foundry) -> None:
-    """Every student in 8 bits, its confidences fitted on held-out questions, with scores and card."""
+    """Every student in 8 bits, its confidences fitted on held-out questions, with its card."""
     held = foundry.path("held-out.json.gz")
     files = ("held-squad.json.gz", "held-everyday.json.gz")
     foundry.make(held.name, lambda: data.join([foundry.path(name) for name in files], held))

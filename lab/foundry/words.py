@@ -1,12 +1,12 @@
-"""What teachers say of every training question, in a file small enough to be carried: the likeliest
-starts and ends, and the log-odds of "no answer".
+"""What teachers say of every training question, in a file small enough to be carried.
 
-    python -m lab.foundry.words READER... --train learn.json.gz --out words.safetensors [--states FOLDER]
+    python -m lab.foundry.words READER... --train learn.json.gz --out words.safetensors
 
-``--states``: beside them the first teacher's states of every word, for students of its hidden size.
+It has the likeliest starts and ends, and the log-odds of "no answer". With ``--states FOLDER`` the
+first teacher's states of every word are written, too, for students of its hidden size.
 
-Where the truth is known by construction (a passage whose answering sentence was cut, a question beside
-another paragraph, everyday texts), the truth wins over the teachers.
+Where the truth is known by construction (a passage whose answering sentence was cut, a question
+beside another paragraph, everyday texts), the truth wins over the teachers.
 """
 
 from __future__ import annotations
@@ -33,52 +33,75 @@ KNOWN = re.compile(r"-(article|elsewhere|cut|twin|beside)$|everyday")
 SURE = 5.0  # log-odds where the truth is known: 99.3 %
 
 
-def mean_of(every: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+Words = dict[str, NDArray[Any]]
+"""What a teacher says: the chances of starts and ends, where each question's are, "no answer"."""
+
+
+def mean_of(teachers: list[Words]) -> Words:
     """The mean of several teachers' distributions and of their chances of "no answer"."""
-    mean = {"bounds": every[0]["bounds"]}
+    mean = {"bounds": teachers[0]["bounds"]}
     for name in ("start", "end"):
-        total = np.zeros(len(every[0][name]), np.float32)
-        for said in every:
-            total += np.exp(said[name].astype(np.float32))
-        mean[name] = np.log(np.maximum(total / len(every), 1e-9))
-    chances = [1 / (1 + np.exp(-said["no_answer"].astype(np.float64))) for said in every]
+        total = np.zeros(len(teachers[0][name]), np.float32)
+        for words in teachers:
+            total += np.exp(words[name].astype(np.float32))
+        mean[name] = np.log(np.maximum(total / len(teachers), 1e-9))
+
+    chances = []
+    for words in teachers:
+        log_odds = words["no_answer"].astype(np.float64)
+        chances.append(1 / (1 + np.exp(-log_odds)))
     chance = np.clip(np.mean(chances, axis=0), 1e-6, 1 - 1e-6)
     mean["no_answer"] = np.log(chance / (1 - chance)).astype(np.float32)
     return mean
 
 
-def let_truth_win(said: dict[str, NDArray[Any]], learned: Encoded) -> int:
-    """Put the known truth in place of what teachers say; returns for how many questions they were wrong."""
+def let_truth_win(words: Words, learned: Encoded) -> int:
+    """Put the known truth in place of what teachers say.
+
+    Returns for how many questions they were wrong.
+    """
     known = np.array([KNOWN.search(name) is not None for name in learned.ids])
     truth = np.where(learned.start < 0, SURE, -SURE).astype(np.float32)
-    wrong = known & (np.sign(truth) != np.sign(said["no_answer"]))
-    said["no_answer"] = np.where(known, truth, said["no_answer"])
-    return int(wrong.sum())
+    differ = np.sign(truth) != np.sign(words["no_answer"])
+    words["no_answer"] = np.where(known, truth, words["no_answer"])
+    return int((known & differ).sum())
 
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("readers", type=Path, nargs="+")
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--states", type=Path, help="a folder of 11 GB")
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    learned = split(encode_file(args.train), 0, 0, no_answer=True)[0]
+    learned, _ = split(encode_file(args.train), 0, 0, no_answer=True)
     states = None
     if args.states is not None:
         size = 2 * open_folder(args.readers[0]).recipe.network.hidden
         states = StatesWriter(args.states, learned, MAX_CONTEXT, size)
-    every = []
+
+    teachers = []
     for number, reader in enumerate(args.readers):
         wanted = states if number == 0 else None
-        every.append(distributions(reader, learned, MAX_CONTEXT, device, states=wanted))
+        words = distributions(
+            reader,
+            learned,
+            MAX_CONTEXT,
+            device,
+            states=wanted,
+        )
+        teachers.append(words)
     if states is not None:
         states.close()
-    said = mean_of(every)
-    wrong = let_truth_win(said, learned)
-    save_words(args.out, said, learned, MAX_CONTEXT)
+
+    mean = mean_of(teachers)
+    wrong = let_truth_win(mean, learned)
+    save_words(args.out, mean, learned, MAX_CONTEXT)
     size = args.out.stat().st_size / 1e6
     print(
         f"{args.out}: {len(learned):,} questions, {size:.0f} MB, teachers wrong of {wrong:,} known",

@@ -76,8 +76,8 @@ def main() -> int:
             if verdict != "right" or options.all:
                 print(f"{number:2} {verdict:8} {row['question']}\n            {describe(found)}")
     print(
-        f"{options.model}, {len(rows)} questions about {options.docs.name}/: {counts['right']} right, "
-        f"{counts['refused']} refused, {counts['wrong']} wrong"
+        f"{options.model}, {len(rows)} questions about {options.docs.name}/: "
+        f"{counts['right']} right, {counts['refused']} refused, {counts['wrong']} wrong"
     )
     return 0
 

@@ -1,15 +1,17 @@
 """What the paper's cell needs, carried to a GPU machine without spaCy and without a network.
 
-    python -m lab.scripts.carry pack DATA ENCODER PACKED    here: 20 minutes of one core, most of them spaCy's
+    python -m lab.scripts.carry pack DATA ENCODER PACKED    here: 20 minutes of one core
     python -m lab.scripts.carry unpack PACKED WORK          there: seconds
 
-DATA has squad-v1.1/, adversarial/ and glove/; ENCODER is MiniLM's folder (``lab.foundry.fetch`` gets it).
-PACKED gets the four files of questions as they are, their tags, the word vectors of the words that occur,
-and MiniLM in 8 bits. WORK gets data/, encoders/minilm/ and cache/: with RMREADER_ENCODERS=WORK/encoders and
-RMREADER_CACHE=WORK/cache, ``lab/scripts/claims.sh cell WORK/data MINUTES`` runs there.
+DATA has squad-v1.1/, adversarial/ and glove/; ENCODER is MiniLM's folder (``lab.foundry.fetch``
+gets it). PACKED gets the four files of questions as they are, their tags, the word vectors of the
+words that occur, and MiniLM in 8 bits. WORK gets data/, encoders/minilm/ and cache/: with
+RMREADER_ENCODERS=WORK/encoders and RMREADER_CACHE=WORK/cache, ``lab/scripts/claims.sh cell
+WORK/data MINUTES`` runs there.
 
-Tags are found again by the texts that they belong to and by the files of the pipeline that made them
-(``rmreader.data.tagged``), and their checksums are checked: where either differs, spaCy is asked for.
+Tags are found again by the texts that they belong to and by the files of the pipeline that made
+them (``rmreader.data.tagged``), and their checksums are checked: where either differs, spaCy is
+asked for.
 """
 
 from __future__ import annotations

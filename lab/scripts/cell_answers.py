@@ -1,14 +1,17 @@
-"""The answers of the paper's cell: those of each training, compactly, and of twelve readers together.
+"""The answers of the paper's cell: of each training, compactly, and of twelve readers together.
 
     python -m lab.scripts.cell_answers RUNS DATA OUT [KIND …]
     python -m lab.scripts.cell_answers score log/claims/cell-answers.jsonl.xz DATA
 
-Adds to OUT/answers.jsonl.gz a line for each finished training below RUNS that is not yet there: its answers to
-dev, AddSent and AddOneSent, in the order of these files. KIND is a folder of trainings without its seed, as
-ml/full or second/dcrl-full: with two finished ones or more, they answer together, too, by the mean of their
-p₁ and of their p₂ (as `rmreader.reading.ensemble` does), on the GPU if there is one. That is a line of its own and
-a row of OUT/together.jsonl, which `study all` prints. Tags and vectors come from the cache, so spaCy is not needed.
-``score`` scores answers that were kept, without a GPU; such files are gzip, or xz, which makes them a tenth.
+Adds to OUT/answers.jsonl.gz a line for each finished training below RUNS that is not yet there: its
+answers to dev, AddSent and AddOneSent, in the order of these files. KIND is a folder of trainings
+without its seed, as ml/full or second/dcrl-full: with two finished ones or more, they answer
+together, too, by the mean of their p₁ and of their p₂ (as `rmreader.reading.ensemble` does), on the
+GPU if there is one. That is a line of its own and a row of OUT/together.jsonl, which `study all`
+prints. Tags and vectors come from the cache, so spaCy is not needed.
+
+``score`` scores answers that were kept, without a GPU; such files are gzip, or xz, which makes them
+a tenth.
 """
 
 from __future__ import annotations
@@ -36,14 +39,19 @@ from rmreader.training.evaluate import in_order
 from rmreader.training.feed import Feed
 from rmreader.training.reader_folder import load_network, pick_device
 
-FILES = dict(zip(("dev", "addsent", "addonesent"), QUESTIONS[1:], strict=True))
+NAMES = ("dev", "addsent", "addonesent")
+FILES = dict(zip(NAMES, QUESTIONS[1:], strict=True))
 BATCH = 64
 
 
 def seeds_of(runs: Path, kind: str) -> list[Path]:
     """The finished trainings of a kind, by seed."""
-    folders = [folder for folder in runs.glob(f"{kind}-seed-*") if complete(folder)]
-    return sorted(folders, key=lambda folder: int(folder.name.rpartition("-")[2]))
+    by_seed = {}
+    for folder in runs.glob(f"{kind}-seed-*"):
+        if complete(folder):
+            seed = int(folder.name.rpartition("-")[2])
+            by_seed[seed] = folder
+    return [by_seed[seed] for seed in sorted(by_seed)]
 
 
 @torch.no_grad()
@@ -69,19 +77,30 @@ def together(readers: Sequence[Path], questions: Path) -> dict[str, str]:
         network.eval()
         for place, (_, batch) in enumerate(feed.batches(batches)):
             pointers = network(feed.fill(batch))
-            both = pointers.log_p1.double().exp(), pointers.log_p2.double().exp()
+            first = pointers.log_p1.double().exp()
+            last = pointers.log_p2.double().exp()
             if place == len(sums):
-                sums.append(both)
+                sums.append((first, last))
                 lengths.append(batch.context_lengths)
             else:
-                sums[place] = sums[place][0] + both[0], sums[place][1] + both[1]
-    texts = [""] * len(encoded)
+                first_sum, last_sum = sums[place]
+                sums[place] = (first_sum + first, last_sum + last)
+
+    answers = {}
     for index, (first, last), own in zip(batches, sums, lengths, strict=True):
-        starts, ends, _ = top_spans(first.log(), last.log(), own, longest, 1)
+        starts, ends, _ = top_spans(
+            first.log(),
+            last.log(),
+            own,
+            longest,
+            1,
+        )
         for i, start, end in zip(index.tolist(), starts[:, 0], ends[:, 0], strict=True):
             begins, stops = encoded.spans(i)
-            texts[i] = encoded.passage(i)[begins[int(start)] : stops[int(end)]]
-    return dict(zip(encoded.ids, texts, strict=True))
+            begin = begins[int(start)]
+            stop = stops[int(end)]
+            answers[encoded.ids[i]] = encoded.passage(i)[begin:stop]
+    return {id: answers.get(id, "") for id in encoded.ids}
 
 
 def scores(answers: Mapping[str, Mapping[str, str]], data: Path) -> list[str]:
@@ -89,8 +108,8 @@ def scores(answers: Mapping[str, Mapping[str, str]], data: Path) -> list[str]:
     cells = []
     for name, file in FILES.items():
         rule = score if name == "dev" else score_adversarial
-        found = rule(read_squad(data / file), answers[name]).tree()
-        cells.append(f"{found['exact_match']:.2f} / {found['f1']:.2f}")
+        score_tree = rule(read_squad(data / file), answers[name]).tree()
+        cells.append(f"{score_tree['exact_match']:.2f} / {score_tree['f1']:.2f}")
     return cells
 
 
@@ -100,13 +119,18 @@ def collect(runs: Path, out: Path) -> None:
     path = out / "answers.jsonl.gz"
     if path.is_file():
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            known = {json.loads(line)["name"] for line in file}
-    for folder in sorted(path.parent.parent for path in runs.glob("*/*/predictions/dev.json")):
+            for line in file:
+                known.add(json.loads(line)["name"])
+    for dev in sorted(runs.glob("*/*/predictions/dev.json")):
+        folder = dev.parent.parent
         name = f"{folder.parent.name}/{folder.name}"
-        written = [folder / "predictions" / f"{data}.json" for data in FILES]
-        if name not in known and all(one.is_file() for one in written):
-            answers = [json.loads(one.read_text(encoding="utf-8")) for one in written]
-            keep_answers(out, name, dict(zip(FILES, answers, strict=True)))
+        files = {data: dev.with_name(f"{data}.json") for data in FILES}
+        if name in known or not all(file.is_file() for file in files.values()):
+            continue
+        answers = {}
+        for data, written in files.items():
+            answers[data] = json.loads(written.read_text(encoding="utf-8"))
+        keep_answers(out, name, answers)
 
 
 def score_kept(path: Path, data: Path) -> None:
@@ -118,13 +142,18 @@ def score_kept(path: Path, data: Path) -> None:
     with opened(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             kept = json.loads(line)
-            answers = {name: dict(zip(ids[name], kept[name], strict=True)) for name in FILES}
-            print(kept["name"], *scores(answers, data), sep="  ", flush=True)
+            answers = {}
+            for name in FILES:
+                answers[name] = dict(zip(ids[name], kept[name], strict=True))
+            row = scores(answers, data)
+            print(kept["name"], *row, sep="  ", flush=True)
 
 
 def keep_answers(out: Path, name: str, answers: Mapping[str, Mapping[str, str]]) -> None:
     """Add one line, compressed by itself: a file of such parts is read as one."""
-    line = {"name": name, **{data: list(texts.values()) for data, texts in answers.items()}}
+    line: dict[str, object] = {"name": name}
+    for data, texts in answers.items():
+        line[data] = list(texts.values())
     out.mkdir(parents=True, exist_ok=True)
     with gzip.open(out / "answers.jsonl.gz", "at", encoding="utf-8") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -137,20 +166,36 @@ def main() -> None:
         return
     runs, data, out = map(Path, sys.argv[1:4])
     collect(runs, out)
-    header = ["readers that answer together", "dev EM / F1", "AddSent", "AddOneSent"]
-    title = "The paper's own conditions: readers of different starts together"
-    note = "The paper's twelve have 81.2 / 87.9 on dev; it has no attacked scores of them."
-    rows = []
+    rows: list[list[str]] = []
     for kind in sys.argv[4:]:
         readers = seeds_of(runs, kind)
-        if len(readers) > 1:
-            best = [reader / "best" for reader in readers]
-            answers = {name: together(best, data / file) for name, file in FILES.items()}
-            name = f"{kind}, {len(readers)} readers"
-            keep_answers(out, f"together/{name}", answers)
-            rows.append([name, *scores(answers, data)])
-            print(*rows[-1], flush=True)
-            keep_report(out / "together.jsonl", Report("together", title, header, rows, [note]))
+        if len(readers) < 2:
+            continue
+        best = [reader / "best" for reader in readers]
+        answers = {name: together(best, data / file) for name, file in FILES.items()}
+        name = f"{kind}, {len(readers)} readers"
+        keep_answers(out, f"together/{name}", answers)
+        row = [name, *scores(answers, data)]
+        rows.append(row)
+        print(*row, flush=True)
+        # After each kind, so that a machine that goes takes one at most.
+        keep_report(out / "together.jsonl", table(rows))
+
+
+def table(rows: Sequence[Sequence[str]]) -> Report:
+    """The readers that answer together, as a table."""
+    return Report(
+        "together",
+        "The paper's own conditions: readers of different starts together",
+        [
+            "readers that answer together",
+            "dev EM / F1",
+            "AddSent",
+            "AddOneSent",
+        ],
+        rows,
+        ["The paper's twelve have 81.2 / 87.9 on dev; it has no attacked scores of them."],
+    )
 
 
 if __name__ == "__main__":

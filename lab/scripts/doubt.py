@@ -183,13 +183,16 @@ def main() -> None:
     if to_test and args.what in ("fit", "renew"):
         parser.error(f"{to_test[0]} is there to test: give it to --also")
     judged = {}
+    to_fit: list[Judged] = []
     for name in args.readers:
         reader = Reader.load(name)
         judged[name] = [judge(reader, path) for path in (*args.on, *args.also)]
+        to_fit += judged[name][: len(args.on)]
     bands = _NOW
     if args.what in ("fit", "renew"):
-        bands = fit([one for files in judged.values() for one in files[: len(args.on)]])
-        print(*(f"{word}: {band}" for word, band in bands.items()), sep="\n")
+        bands = fit(to_fit)
+        for word, band in bands.items():
+            print(f"{word}: {band}")
     if args.what == "renew":
         write_bands(bands, Path(doubt.__file__))
     for name, files in judged.items():

@@ -3,9 +3,10 @@
     python -m lab.scripts.lend_vectors ENCODER FILE…
     python -m lab.scripts.lend_vectors --try ENCODER FILE
 
-Computes what the cache lacks, says "lent" when trainings may begin, and holds the vectors until its input
-ends or it is asked to stop. Under MPS it must be a client of the same server as the trainings. With --try,
-while another process lends, it exits with 0 if the vectors of FILE can be borrowed, else with 1.
+Computes what the cache lacks, says "lent" when trainings may begin, and holds the vectors until its
+input ends or it is asked to stop. Under MPS it must be a client of the same server as the
+trainings. With --try, while another process lends, it exits with 0 if the vectors of FILE can be
+borrowed, else with 1.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Make a reader fit to ship: one trained folder or the mean of several, in 8 bits, with its card,
-scores and signature.
+"""Make a reader fit to ship: in 8 bits, with its card, scores and signature.
+
+It is one trained folder or the mean of several.
 
     python -m lab.scripts.ship_reader OUT/best [OUT/best ...] --out src/rmreader/readers/small \\
-        --held-out heldout.json.gz --dev dev-v1.1.json.gz --adversarial addsent.json.gz addonesent.json.gz \\
-        --doubt held-squad.json.gz held-everyday.json.gz \\
-        --recipe recipes/small.yaml --summary "Runs on a laptop's processor with nothing to download."
+        --held-out heldout.json.gz --dev dev-v1.1.json.gz \\
+        --adversarial addsent.json.gz addonesent.json.gz \\
+        --doubt held-squad.json.gz held-everyday.json.gz --recipe recipes/small.yaml \\
+        --summary "Runs on a laptop's processor with nothing to download."
 
 Everything in the folder is written here: the temperature is fitted on the held-out questions where
 the readers have none of their own, 8-bit products are measured on them, and the scores are those

@@ -99,9 +99,8 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="every answer that is not right")
     args = parser.parse_args()
     total: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
-    print(
-        "| text | right | nearly | wrong | refused | not there: right | wrong |\n|---|---|---|---|---|---|---|"
-    )
+    print("| text | right | nearly | wrong | refused | not there: right | wrong |")
+    print("|---|---|---|---|---|---|---|")
     for text in read(args.file):
         counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for given, (question, accepted) in zip(

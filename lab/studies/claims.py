@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Level:
-    """What a kind of training scores under the paper's own conditions, less what the paper printed."""
+    """What trainings under the paper's own conditions score, less what the paper printed."""
 
     what: str
     row: str

@@ -33,7 +33,8 @@ Water is included. Dogs need consent. One cat is allowed, or two birds.
 -
 
 ## note
-Call Ana at 5, or at 6. Ben is away until Monday. Milk is in the fridge, and so is the cake. Ring the bell twice.
+Call Ana at 5, or at 6. Ben is away until Monday. Milk is in the fridge, and so is the cake. \
+Ring the bell twice.
 
 ? when should I call if not at 5
 = at @@2 || 6
@@ -161,7 +162,8 @@ def test_the_files_of_the_project_are_right(everyday: ModuleType, name: str) -> 
 def test_a_chat_may_have_brackets_of_its_own(everyday: ModuleType, tmp_path: Path) -> None:
     chat = tmp_path / "chat.txt"
     chat.write_text(
-        "## chat\n[09:00] Mia: the bill came\n? how much\n-\n+ [09:05] Tom: it is [38,90] this time\n",
+        "## chat\n[09:00] Mia: the bill came\n"
+        "? how much\n-\n+ [09:05] Tom: it is [38,90] this time\n",
         encoding="utf-8",
     )
     (text,) = everyday.read(chat)

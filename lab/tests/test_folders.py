@@ -20,7 +20,16 @@ def made_pairs(seed: int, count: int = 200) -> list[tuple[list[Read], list[Read]
         for right in (True, False, False):
             reader = float(rng.normal(2.0 if right else -1.0, 1.0))
             search = float(rng.normal(0.6 if right else 0.4, 0.1))
-            rows.append(Read(right, right, search, reader, 0.5, float(right), float(right)))
+            read = Read(
+                own=right,
+                right=right,
+                search=search,
+                reader=reader,
+                confidence=0.5,
+                em=float(right),
+                f1=float(right),
+            )
+            rows.append(read)
         pairs.append((rows, rows[1:]))
     return pairs
 
@@ -32,19 +41,23 @@ def test_the_threshold_keeps_to_the_share_that_may_be_made_up(
     weights, doubt = folders.fit_reader("small", kept)
     assert weights[0] > 0
     assert weights[1] > 0
-    gone = np.array(
-        [folders.chance_of_none(without, weights) for _, without in kept["small, held"]]
-    )
+    held = kept["small, held"]
+    gone = np.array([folders.chance_of_none(without, weights) for _, without in held])
     assert (gone <= doubt).mean() == pytest.approx(folders.MOST_MADE_UP, abs=0.011)
     told = capsys.readouterr().out
     assert told.count("refused though it is there") == 2
     assert told.count("refused where so many are made up") == 2
+
     # Who may make up more refuses less.
-    there = np.array([folders.chance_of_none(some, weights) for some, _ in kept["small, held"]])
-    thresholds = [
-        folders.threshold(kept["small, held"], weights, share) for share in folders.SHARES
-    ]
-    refused = [(there > each).mean() for each in thresholds]
+    there = np.array([folders.chance_of_none(some, weights) for some, _ in held])
+    refused = []
+    for share in folders.SHARES:
+        threshold = folders.threshold(
+            held,
+            weights,
+            share,
+        )
+        refused.append((there > threshold).mean())
     assert refused == sorted(refused, reverse=True)
 
 
@@ -52,7 +65,11 @@ def test_the_numbers_are_written_into_rank(tmp_path: Path, monkeypatch: pytest.M
     text = folders.RANK.read_text(encoding="utf-8")
     copy = tmp_path / "rank.py"
     copy.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(folders, "RANK", copy)
+    monkeypatch.setattr(
+        folders,
+        "RANK",
+        copy,
+    )
     folders.write(np.array([1.25, 9.5, -3.75]), 0.625)
     lines = copy.read_text(encoding="utf-8").splitlines()
     for start in ("_READER = 1.25 ", "_SEARCH = 9.5 ", "_BIAS = -3.75", "_DOUBT = 0.625 "):
@@ -63,8 +80,9 @@ def test_what_was_read_is_kept_and_a_torn_line_is_read_again(tmp_path: Path) -> 
     texts = ["The lease was signed by Ada Lovelace.", "The boiler is guaranteed for five years."]
     question = "Who signed the lease?"
     first = folders.Readings("small", tmp_path).read(question, texts)
-    assert first[texts[0]].text == "Ada Lovelace"
-    assert first[texts[0]].log_odds > first[texts[1]].log_odds
+    lease, boiler = (first[text] for text in texts)
+    assert lease.text == "Ada Lovelace"
+    assert lease.log_odds > boiler.log_odds
     (path,) = tmp_path.glob("small-*.jsonl")
     whole = path.read_text(encoding="utf-8")
     assert len(whole.splitlines()) == 2
@@ -80,5 +98,13 @@ def test_what_was_read_is_kept_and_a_torn_line_is_read_again(tmp_path: Path) -> 
 
     # A kept value is what is used, until it is forgotten.
     path.write_text(whole.replace("Ada Lovelace", "Nobody"), encoding="utf-8")
-    assert folders.Readings("small", tmp_path).read(question, texts)[texts[0]].text == "Nobody"
-    assert folders.Readings("small", tmp_path, anew=True).read(question, texts) == first
+    changed = folders.Readings("small", tmp_path).read(question, texts)
+    assert changed[texts[0]].text == "Nobody"
+    assert (
+        folders.Readings(
+            "small",
+            tmp_path,
+            anew=True,
+        ).read(question, texts)
+        == first
+    )

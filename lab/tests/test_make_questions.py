@@ -1,4 +1,4 @@
-"""The scripts that make questions about prose: the network that asks, the spelling, and the sieve."""
+"""The scripts that make questions about prose: the network that asks, spelling, and the sieve."""
 
 from __future__ import annotations
 
@@ -61,7 +61,12 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "num_attention_heads": 4,
         "intermediate_size": 48,
     }
-    config = BertConfig(vocab_size=len(rows), max_position_embeddings=300, pad_token_id=0, **shape)
+    config = BertConfig(
+        vocab_size=len(rows),
+        max_position_embeddings=300,
+        pad_token_id=0,
+        **shape,
+    )
     torch.manual_seed(0)
     model = BertModel(config, add_pooling_layer=False)
     (folder / "config.json").write_text(config.to_json_string())
@@ -76,8 +81,10 @@ def passages(count: int) -> list[tuple[str, str, str]]:
     """Sentences about who built what, each said twice over, with a question and its answer."""
     found = []
     for k in range(count):
-        name, thing = NAMES[k % 4], THINGS[(k // 4) % 4]
-        other, second = NAMES[(k + 1) % 4], THINGS[(k // 4 + 1) % 4]
+        name = NAMES[k % 4]
+        thing = THINGS[(k // 4) % 4]
+        other = NAMES[(k + 1) % 4]
+        second = THINGS[(k // 4 + 1) % 4]
         rest = " ".join(
             [f"In 1871 the {second} was built by {other}."] * 5
         )  # a paragraph has forty pieces at least
@@ -98,7 +105,12 @@ def test_a_passage_is_read_as_the_encoder_reads_it(scripts: ModuleType, encoder:
     with torch.no_grad():
         expected = theirs(input_ids=pieces, attention_mask=(pieces != 0).long()).last_hidden_state
         got, _ = model.eval().read(pieces, torch.zeros_like(pieces))
-    torch.testing.assert_close(got[pieces != 0], expected[pieces != 0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        got[pieces != 0],
+        expected[pieces != 0],
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 def test_a_question_written_piece_by_piece_has_the_scores_of_the_whole(
@@ -109,7 +121,8 @@ def test_a_question_written_piece_by_piece_has_the_scores_of_the_whole(
     question = torch.tensor([[102, 1006, 1007, 1008], [102, 1009, 1010, 1011]])
     with torch.no_grad():
         _, past = model.read(passage, torch.zeros_like(passage))
-        at, seen = (passage != 0).sum(1), (passage != 0)[:, None]
+        at = (passage != 0).sum(1)
+        seen = (passage != 0)[:, None]
         causal = torch.ones(4, 4).tril().bool().expand(2, -1, -1)
         whole, _ = model.write(
             question, at, past, torch.cat([seen.expand(-1, 4, -1), causal], 2)[:, None]
@@ -117,8 +130,18 @@ def test_a_question_written_piece_by_piece_has_the_scores_of_the_whole(
         mask = seen[:, None]
         for step in range(4):
             mask = F.pad(mask, (0, 1), value=True)
-            scores, past = model.write(question[:, step : step + 1], at + step, past, mask)
-            torch.testing.assert_close(scores[:, 0], whole[:, step], rtol=1e-4, atol=1e-5)
+            scores, past = model.write(
+                question[:, step : step + 1],
+                at + step,
+                past,
+                mask,
+            )
+            torch.testing.assert_close(
+                scores[:, 0],
+                whole[:, step],
+                rtol=1e-4,
+                atol=1e-5,
+            )
 
 
 @pytest.mark.slow
@@ -128,17 +151,36 @@ def test_it_learns_to_ask_and_a_reader_keeps_what_it_answers(
     rows = [
         {
             "context": text,
-            "qas": [{"id": str(k), "question": question, "answers": [answer_at(text, answer)]}],
+            "qas": [
+                {
+                    "id": str(k),
+                    "question": question,
+                    "answers": [answer_at(text, answer)],
+                }
+            ],
         }
         for k, (text, question, answer) in enumerate(passages(32))
     ]
-    squad, prose = tmp_path / "squad.json", tmp_path / "prose.txt"
+    squad = tmp_path / "squad.json"
+    prose = tmp_path / "prose.txt"
     squad.write_text(json.dumps({"data": [{"title": "Works", "paragraphs": rows}]}))
     prose.write_text("= Works =\n" + "\n".join(text for text, _, _ in passages(16)) + "\n")
     made = tmp_path / "made.json"
-    common = {"epochs": 50, "minutes": 0.0, "rows": 16, "rate": 5e-3, "seed": 1, "log_every": 60}
+    common = {
+        "epochs": 50,
+        "minutes": 0.0,
+        "rows": 16,
+        "rate": 5e-3,
+        "seed": 1,
+        "log_every": 60,
+    }
     scripts.train(
-        Namespace(encoder=str(encoder), squad=squad, out=tmp_path / "generator", **common)
+        Namespace(
+            encoder=str(encoder),
+            squad=squad,
+            out=tmp_path / "generator",
+            **common,
+        )
     )
     common = {
         "name": "made",
@@ -150,7 +192,14 @@ def test_it_learns_to_ask_and_a_reader_keeps_what_it_answers(
         "workers": 1,
         "seed": 1,
     }
-    scripts.ask(Namespace(generator=tmp_path / "generator", prose=[prose], out=made, **common))
+    scripts.ask(
+        Namespace(
+            generator=tmp_path / "generator",
+            prose=[prose],
+            out=made,
+            **common,
+        )
+    )
     asked = [question for _, question in read_squad(made).questions()]
     assert {f"Who built the {thing}?" for thing in THINGS} & {question.text for question in asked}
     assert {question.answers[0].text for question in asked} & set(NAMES)
@@ -197,7 +246,10 @@ def answer_at(text: str, answer: str) -> dict[str, object]:
     return {"text": answer, "answer_start": text.index(answer)}
 
 
-CONTEXT = "In 1871 the architect Ada O'Neil-Moor built the tower of São Pedro. It cost $4,000 (a lot). The Tower fell."
+CONTEXT = (
+    "In 1871 the architect Ada O'Neil-Moor built the tower of São Pedro. It cost $4,000 (a lot). "
+    "The Tower fell."
+)
 
 
 def typed(scripts: ModuleType, question: str) -> str:
@@ -205,12 +257,26 @@ def typed(scripts: ModuleType, question: str) -> str:
     passage."""
     from tokenizers import normalizers, pre_tokenizers
 
-    lower, cut = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    lower = normalizers.BertNormalizer(lowercase=True)
+    cut = pre_tokenizers.BertPreTokenizer()
     pieces = [piece for piece, _ in cut.pre_tokenize_str(lower.normalize_str(question))]
     there = cut.pre_tokenize_str(CONTEXT)
     passage = [lower.normalize_str(piece) for piece, _ in there]
-    usual = {"who": "who", "the": "the", "tower": "tower", "paris": "Paris", "it": "it", "in": "in"}
-    spelled: str = scripts.spelled(pieces, passage, [span for _, span in there], CONTEXT, usual)
+    usual = {
+        "who": "who",
+        "the": "the",
+        "tower": "tower",
+        "paris": "Paris",
+        "it": "it",
+        "in": "in",
+    }
+    spelled: str = scripts.spelled(
+        pieces,
+        passage,
+        [span for _, span in there],
+        CONTEXT,
+        usual,
+    )
     return spelled
 
 

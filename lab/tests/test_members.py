@@ -184,7 +184,7 @@ def test_when_time_is_up_members_leave_a_checkpoint_and_go_on_later(
 
 
 def test_what_is_no_engine_is_refused(run_members: Any) -> None:
-    with pytest.raises(UserError, match="no engine that is known; give ray, or ray://HOST:PORT"):
+    with pytest.raises(UserError, match="not a known engine; give ray, or ray://HOST:PORT"):
         run_members(seeds(1), on="a cluster")
 
 

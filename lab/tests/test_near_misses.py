@@ -1,4 +1,4 @@
-"""Near misses: a twin never answers, what is still answered stays in its place, and all come in pairs."""
+"""Near misses: a twin never answers, what is still answered stays there, all come in pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ def paragraph(name: str, town: str, mason: str, year: int, before: str = "") -> 
         ("who", f"Who finished the bridge at {town}?", mason),
     ):
         reference = Reference(answer, context.index(answer))
-        questions.append(Question(f"{name}-{kind}", text, (reference,)))
+        questions.append(
+            Question(
+                f"{name}-{kind}",
+                text,
+                (reference,),
+            )
+        )
     return Paragraph(context, tuple(questions))
 
 
@@ -37,18 +43,35 @@ def bridges(count: int = 12) -> Dataset:
         mason = MASONS[number % len(MASONS)]
         year = int(draw.integers(1700, 1900))
         before = "Many bridges are old. " if number % 2 else ""
-        articles.append(
-            Article(f"a{number}", (paragraph(f"q{number}", town, mason, year, before),))
+        bridge = paragraph(
+            f"q{number}",
+            town,
+            mason,
+            year,
+            before,
         )
+        articles.append(Article(f"a{number}", (bridge,)))
     return Dataset(tuple(articles))
 
 
+def alone(context: str, question: Question) -> Article:
+    """An article of one paragraph with one question."""
+    return Article("a", (Paragraph(context, (question,)),))
+
+
 def test_a_twin_beside_leaves_the_answer_where_it_is_and_one_in_its_place_takes_it_away() -> None:
-    rows = list(near_misses(bridges(), 1.0, seed=3))
+    rows = list(
+        near_misses(
+            bridges(),
+            1.0,
+            seed=3,
+        )
+    )
     assert len(rows) > 30
     for _, passage, question in rows:
         for answer in question.answers:
-            assert passage[answer.start : answer.start + len(answer.text)] == answer.text
+            end = answer.start + len(answer.text)
+            assert passage[answer.start : end] == answer.text
         town = re.search(r"bridge at ([\w ]+?)(?: finished)?\?", question.text)
         assert town is not None
         named = f"The bridge at {town[1]} was"
@@ -57,45 +80,116 @@ def test_a_twin_beside_leaves_the_answer_where_it_is_and_one_in_its_place_takes_
 
 
 def test_every_question_comes_with_and_without_its_answer() -> None:
-    rows = list(near_misses(bridges(), 1.0, seed=3))
-    beside = {q.id.removesuffix("-beside") for _, _, q in rows if q.answers}
-    twins = {q.id.removesuffix("-twin") for _, _, q in rows if q.impossible}
+    rows = list(
+        near_misses(
+            bridges(),
+            1.0,
+            seed=3,
+        )
+    )
+    beside = set()
+    twins = set()
+    for _, _, question in rows:
+        if question.impossible:
+            twins.add(question.id.removesuffix("-twin"))
+        else:
+            beside.add(question.id.removesuffix("-beside"))
     assert beside == twins
 
 
 def test_a_share_of_the_questions_and_the_same_again_by_the_same_seed() -> None:
-    whole = list(near_misses(bridges(40), 1.0, seed=3))
-    half = list(near_misses(bridges(40), 0.5, seed=3))
+    whole = list(
+        near_misses(
+            bridges(40),
+            1.0,
+            seed=3,
+        )
+    )
+    half = list(
+        near_misses(
+            bridges(40),
+            0.5,
+            seed=3,
+        )
+    )
     assert 0.3 * len(whole) < len(half) < 0.7 * len(whole)
-    assert half == list(near_misses(bridges(40), 0.5, seed=3))
-    assert half != list(near_misses(bridges(40), 0.5, seed=4))
+    assert half == list(
+        near_misses(
+            bridges(40),
+            0.5,
+            seed=3,
+        )
+    )
+    assert half != list(
+        near_misses(
+            bridges(40),
+            0.5,
+            seed=4,
+        )
+    )
 
 
 def test_a_sentence_without_the_case_that_is_asked_for_has_no_twin() -> None:
     context = "It was finished in 1825. The bridge is long."
-    question = Question("q", "When was the bridge finished?", (Reference("1825", 19),))
-    dataset = Dataset((Article("a", (Paragraph(context, (question,)),)),))
-    assert list(near_misses(dataset, 1.0, seed=1)) == []
+    question = Question(
+        "q",
+        "When was the bridge finished?",
+        (Reference("1825", 19),),
+    )
+    dataset = Dataset((alone(context, question),))
+    assert (
+        list(
+            near_misses(
+                dataset,
+                1.0,
+                seed=1,
+            )
+        )
+        == []
+    )
 
 
 def test_they_are_added_to_the_articles_that_they_come_from() -> None:
     dataset = bridges(4)
-    rows = list(near_misses(dataset, 1.0, seed=3))
+    rows = list(
+        near_misses(
+            dataset,
+            1.0,
+            seed=3,
+        )
+    )
     more = with_paragraphs(dataset, rows)
     for number, article in enumerate(more.articles):
         own = [passage for place, passage, _ in rows if place == number]
         old = dataset.articles[number].paragraphs
         assert article.paragraphs[: len(old)] == old
-        assert [p.context for p in article.paragraphs[len(old) :]] == own
+        new = article.paragraphs[len(old) :]
+        assert [paragraph.context for paragraph in new] == own
 
 
-@given(st.text(min_size=1, max_size=60), st.integers(0, 50), st.integers(1, 10))
+@given(
+    st.text(min_size=1, max_size=60),
+    st.integers(0, 50),
+    st.integers(1, 10),
+)
 def test_no_text_breaks_them(text: str, start: int, length: int) -> None:
     start = min(start, len(text) - 1)
     answer = text[start : start + length]
-    asked = Question("q", f"What of Arles 1825 {text}?", (Reference(answer, start),))
-    dataset = Dataset((Article("a", (Paragraph(text, (asked,)),)), *bridges(4).articles))
-    for _, passage, question in near_misses(dataset, 1.0, seed=2):
+    asked = Question(
+        "q",
+        f"What of Arles 1825 {text}?",
+        (Reference(answer, start),),
+    )
+    articles = (
+        alone(text, asked),
+        *bridges(4).articles,
+    )
+    dataset = Dataset(articles)
+    for _, passage, question in near_misses(
+        dataset,
+        1.0,
+        seed=2,
+    ):
         for reference in question.answers:
             end = reference.start + len(reference.text)
             assert passage[reference.start : end] == reference.text

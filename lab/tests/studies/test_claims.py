@@ -33,7 +33,11 @@ REATTENTION, REDUNDANT, DEFICIENT, DCRL_SCST, DCRL_ML, SCST_ML, ROBUST, TABLE_3,
 
 
 def training(row: str, seed: int, f1: float, study: str = "ablation", **more: Any) -> results.Line:
-    score = {"exact_match": f1 - 9, "f1": f1, "total": 100}
+    score = {
+        "exact_match": f1 - 9,
+        "f1": f1,
+        "total": 100,
+    }
     about = {
         "kind": "training",
         "study": study,
@@ -62,7 +66,13 @@ def ablations(**gains: float) -> list[results.Line]:
             attacked = {"exact_match": 40.0, "f1": 48 + gain + noise * len(row)}
             f1 = 82 + seed / 3 + gain + noise * (len(row) % 3)  # seeds differ by more than rows do
             lines.append(
-                training(row.replace("_", "-"), seed, f1, addsent=attacked, addonesent=attacked)
+                training(
+                    row.replace("_", "-"),
+                    seed,
+                    f1,
+                    addsent=attacked,
+                    addonesent=attacked,
+                )
             )
     return lines
 
@@ -75,7 +85,11 @@ def attentions(gap: float) -> list[results.Line]:
             readers = [
                 0.5 + 0.01 * k + sign * (-gap if name.endswith("*") else gap) for k in range(3)
             ]
-            rows[name] = {"mean": sum(readers) / 3, "deviation": 0.1, "readers": readers}
+            rows[name] = {
+                "mean": sum(readers) / 3,
+                "deviation": 0.1,
+                "readers": readers,
+            }
         about = {
             "kind": "attention",
             "study": "attention",
@@ -84,7 +98,13 @@ def attentions(gap: float) -> list[results.Line]:
             "readers": list("abc"),
         }
         lines.append(
-            {**about, "seeds": [1, 2, 3], "questions": 7, "commit": "c0ffee", "rows": rows}
+            {
+                **about,
+                "seeds": [1, 2, 3],
+                "questions": 7,
+                "commit": "c0ffee",
+                "rows": rows,
+            }
         )
     return lines
 
@@ -120,8 +140,10 @@ def test_what_was_planted_is_what_is_said(tmp_path: Path) -> None:
     assert found[DCRL_SCST].startswith("same sign")
     assert found[DCRL_ML] == "not measured"  # no control yet
     assert found[ROBUST].startswith("same sign; excludes more than")
-    rows = [("start", 0, 80.0), *((row, seed, 80 + gain + seed / 100 * len(row))
-            for row, gain in (("dcrl", 1.0), ("ml", 1.0), ("scst", 0.2)) for seed in (1, 2, 3))]  # fmt: skip
+    rows = [("start", 0, 80.0)]
+    for row, gain in (("dcrl", 1.0), ("ml", 1.0), ("scst", 0.2)):
+        for seed in (1, 2, 3):
+            rows.append((row, seed, 80 + gain + seed / 100 * len(row)))
     results.keep(
         tmp_path / "rl.jsonl",
         [training(*row, study="rl", curve={"dev F1": [[5, row[2]]]}) for row in rows],
@@ -137,8 +159,22 @@ def test_seeds_of_one_start_count_once_and_starts_together(tmp_path: Path) -> No
     for name, some in gains.items():
         lines = []
         for seed, gain in enumerate(some, 1):
-            lines.append(training("dcrl", seed, 80 + seed + gain, study="rl"))
-            lines.append(training("scst", seed, 80 + seed, study="rl"))
+            lines.append(
+                training(
+                    "dcrl",
+                    seed,
+                    80 + seed + gain,
+                    study="rl",
+                )
+            )
+            lines.append(
+                training(
+                    "scst",
+                    seed,
+                    80 + seed,
+                    study="rl",
+                )
+            )
         results.keep(tmp_path / f"{name}.jsonl", lines)
     own, shared = claims_table(groups(tmp_path)).data[DCRL_SCST]["parts"]
     assert own["ours"] == "not measured"
@@ -197,18 +233,40 @@ def whole(tmp_path: Path) -> Path:
     }
     results.keep(folder / "ablation.jsonl", ablations(**gains, dcrl_blocks_2=0.3, blocks_2=-0.2))
     rounds = [
-        training(row.slug, seed, 80 + row.number + seed / 10, "rounds")
+        training(
+            row.slug,
+            seed,
+            80 + row.number + seed / 10,
+            "rounds",
+        )
         for row in paper.ROUNDS
         for seed in (1, 2)
     ]
     results.keep(folder / "rounds.jsonl", rounds)
     curve = {"dev F1": [[5, 80.0], [10, 81.0]], "suppressed": [[5, 0.4], [10, 0.3]]}
     runs = [
-        training(row, seed, 80 + seed / 10, "rl", curve=curve)
+        training(
+            row,
+            seed,
+            80 + seed / 10,
+            "rl",
+            curve=curve,
+        )
         for row in ("dcrl", "scst", "ml")
         for seed in (1, 2)
     ]
-    results.keep(folder / "rl.jsonl", [training("start", 0, 79.5, "rl"), *runs])
+    results.keep(
+        folder / "rl.jsonl",
+        [
+            training(
+                "start",
+                0,
+                79.5,
+                "rl",
+            ),
+            *runs,
+        ],
+    )
     results.keep(folder / "attention.jsonl", attentions(0.1))
     table = {
         "title": "Table 2: SQuAD",
@@ -216,7 +274,17 @@ def whole(tmp_path: Path) -> Path:
         "rows": [["[<b>ours</b>]", "82.0"]],
         "notes": [],
     }
-    results.keep(folder / "squad.jsonl", [{"kind": "report", "study": "squad", "row": "", **table}])
+    results.keep(
+        folder / "squad.jsonl",
+        [
+            {
+                "kind": "report",
+                "study": "squad",
+                "row": "",
+                **table,
+            }
+        ],
+    )
     return folder
 
 
@@ -263,96 +331,155 @@ def test_the_page_has_every_table_drawing_and_verdict_and_nothing_from_outside(
     assert (again / "index.html").read_bytes() == (tmp_path / "report" / "index.html").read_bytes()
 
 
+DATA = {
+    "train": "train-v1.1.json.gz 0123456789",
+    "dev": "dev-v1.1.json.gz 9876543210",
+}
+GAINS = {
+    "dcrl-full": 0.8,
+    "full": 0.0,
+    "dcrl-reattention-false": 0.3,
+    "reattention-false": -0.5,
+    "scst-full": 0.6,
+    "dcrl-attention-dot": 0.4,
+    "attention-dot": -0.3,
+    "dcrl-blocks-2": 0.7,
+    "blocks-2": -0.1,
+}
+RL_GAINS = {
+    "dcrl": 0.3,
+    "scst": 0.1,
+    "ml": 0.32,
+    "dcrl-k32": 0.4,
+}
+
+
 @pytest.fixture
 def campaign(tmp_path: Path) -> Path:
-    """Lines as lab/scripts/claims.sh leaves them: two networks, both stages, attacks, groups of
-    questions, ensembles."""
-    folder, rng = tmp_path / "claims", random.Random(1)
-    gains = {
-        "dcrl-full": 0.8,
-        "full": 0.0,
-        "dcrl-reattention-false": 0.3,
-        "reattention-false": -0.5,
-        "scst-full": 0.6,
-    }
-    gains |= {
-        "dcrl-attention-dot": 0.4,
-        "attention-dot": -0.3,
-        "dcrl-blocks-2": 0.7,
-        "blocks-2": -0.1,
-    }
-    data = {"train": "train-v1.1.json.gz 0123456789", "dev": "dev-v1.1.json.gz 9876543210"}
-    for name, level, chosen in (("small-100", 80.0, [*gains]), ("base", 85.0, [*gains][:5])):
-        lines = []
-        for row, seed in product(chosen, (1, 2, 3)):
-            f1 = level + gains[row] + 0.2 * seed + rng.uniform(-0.02, 0.02)
-            attacked = {
-                "exact_match": 41.5,
-                "f1": f1 - 34,
-                "total": 1000,
-                "clean_exact_match": 72.0,
-                "clean_f1": f1,
-            }
-            more: dict[str, Any] = {
-                "setting": name,
-                "data": data,
-                "addsent": attacked,
-                "addonesent": attacked,
-            }
-            more |= {
-                "recipe": {"network.hidden": 100},
-                "device": "NVIDIA H200",
-                "seconds": 105.0,
-                "beside": 12,
-            }
-            each = [255 if rng.random() < f1 / 100 else 0 for _ in range(400)]
-            more |= {
-                "each": pack(each),
-                "twins": pack([rng.randrange(4) for _ in range(50)]),
-                "steps": 27_000,
-            }
-            lines.append(training(row, seed, f1, **more))
-        results.keep(folder / f"ablation-{name}.jsonl", lines)
-    groups = {kind: pack([i % len(names) for i in range(400)]) for kind, names in GROUPS.items()}
-    results.keep(
-        folder / "questions.jsonl",
-        [{"kind": "questions", "study": "questions", "row": data["dev"], **groups}],
-    )
-    runs = [training("start", 0, 85.0, "rl", data=data)]
-    for row, seed in product(("dcrl", "scst", "ml", "dcrl-k32"), (1, 2, 3)):
-        f1 = (
-            85
-            + {"dcrl": 0.3, "scst": 0.1, "ml": 0.32, "dcrl-k32": 0.4}[row]
-            + rng.uniform(-0.02, 0.02)
+    """Lines as lab/scripts/claims.sh leaves them.
+
+    Two networks, both stages, attacks, groups of questions, ensembles.
+    """
+    folder = tmp_path / "claims"
+    rng = random.Random(1)
+    keep_ablations(folder, rng, "small-100", 80.0, [*GAINS])
+    keep_ablations(folder, rng, "base", 85.0, [*GAINS][:5])
+    keep_questions(folder)
+    keep_objectives(folder, rng)
+    keep_ensembles(folder)
+    for name in ("squad", "adversarial", "breakdown", "failures"):
+        keep_table(folder, name)
+    return folder
+
+
+def keep_ablations(
+    folder: Path,
+    rng: random.Random,
+    name: str,
+    level: float,
+    rows: list[str],
+) -> None:
+    """Keep three seeds of each row, attacked as well."""
+    lines = []
+    for row, seed in product(rows, (1, 2, 3)):
+        f1 = level + GAINS[row] + 0.2 * seed + rng.uniform(-0.02, 0.02)
+        attacked = {
+            "exact_match": 41.5,
+            "f1": f1 - 34,
+            "total": 1000,
+            "clean_exact_match": 72.0,
+            "clean_f1": f1,
+        }
+        each = [255 if rng.random() < f1 / 100 else 0 for _ in range(400)]
+        twins = [rng.randrange(4) for _ in range(50)]
+        line = training(
+            row,
+            seed,
+            f1,
+            setting=name,
+            data=DATA,
+            addsent=attacked,
+            addonesent=attacked,
+            recipe={"network.hidden": 100},
+            device="NVIDIA H200",
+            seconds=105.0,
+            beside=12,
+            each=pack(each),
+            twins=pack(twins),
+            steps=27_000,
         )
+        lines.append(line)
+    results.keep(folder / f"ablation-{name}.jsonl", lines)
+
+
+def keep_questions(folder: Path) -> None:
+    """Keep the groups of 400 questions, one after the other."""
+    line = {
+        "kind": "questions",
+        "study": "questions",
+        "row": DATA["dev"],
+    }
+    for kind, names in GROUPS.items():
+        line[kind] = pack([i % len(names) for i in range(400)])
+    results.keep(folder / "questions.jsonl", [line])
+
+
+def keep_objectives(folder: Path, rng: random.Random) -> None:
+    """Keep three seeds of each objective, and the start of all."""
+    lines = [
+        training(
+            "start",
+            0,
+            85.0,
+            "rl",
+            data=DATA,
+        )
+    ]
+    for row, seed in product(RL_GAINS, (1, 2, 3)):
+        f1 = 85 + RL_GAINS[row] + rng.uniform(-0.02, 0.02)
         curve = {
             "dev F1": [[900, f1 - 0.1], [1800, f1]],
             "reward_greedy": [[900, 0.8], [1800, 0.81]],
         }
-        runs.append(training(row, seed, f1, "rl", data=data, curve=curve))
-    results.keep(folder / "rl-base.jsonl", runs)
-    ensembles = [
-        {**line, "readers": [f"{name}{k}" for name in "abc"]}
-        for k in (1, 2)
-        for line in attentions(0.1 * k)
-    ]
-    results.keep(folder / "attention-small-100.jsonl", ensembles)
-    for name in ("squad", "adversarial", "breakdown", "failures"):
-        layout = LAYOUTS[name]
-        titles = [column.title for column in layout.columns]
-        rows = [[f"{column} | <i>" for column in titles]]
-        table = {
-            "title": layout.title,
-            "header": titles,
-            "rows": rows,
-            "notes": ["A note."],
-        }
-        file = folder / f"{name.replace('failures', 'breakdown')}.jsonl"
-        results.keep(
-            file,
-            [{"kind": "report", "study": name, "row": rows[0][0], "commit": "c0ffee", **table}],
+        line = training(
+            row,
+            seed,
+            f1,
+            "rl",
+            data=DATA,
+            curve=curve,
         )
-    return folder
+        lines.append(line)
+    results.keep(folder / "rl-base.jsonl", lines)
+
+
+def keep_ensembles(folder: Path) -> None:
+    """Keep the attentions of two ensembles."""
+    lines = []
+    for k in (1, 2):
+        for line in attentions(0.1 * k):
+            readers = [f"{name}{k}" for name in "abc"]
+            lines.append({**line, "readers": readers})
+    results.keep(folder / "attention-small-100.jsonl", lines)
+
+
+def keep_table(folder: Path, name: str) -> None:
+    """Keep a table as it is printed, with cells that a page must escape."""
+    layout = LAYOUTS[name]
+    titles = [column.title for column in layout.columns]
+    row = [f"{title} | <i>" for title in titles]
+    line = {
+        "kind": "report",
+        "study": name,
+        "row": row[0],
+        "commit": "c0ffee",
+        "title": layout.title,
+        "header": titles,
+        "rows": [row],
+        "notes": ["A note."],
+    }
+    file = "breakdown" if name == "failures" else name
+    results.keep(folder / f"{file}.jsonl", [line])
 
 
 def test_a_whole_report_is_made_of_what_trainings_keep(campaign: Path, tmp_path: Path) -> None:
@@ -418,9 +545,24 @@ def test_the_page_opens_in_chromium_without_errors(
 
 
 def test_a_variant_of_dcrl_has_its_own_row_against_the_start_and_the_control() -> None:
-    lines = [training("start", 0, 80.0, "rl")]
+    lines = [
+        training(
+            "start",
+            0,
+            80.0,
+            "rl",
+        )
+    ]
     for row, gain in (("dcrl", 1.0), ("scst", 0.2), ("ml", 0.5), ("dcrl-k32", 1.5)):
-        lines += [training(row, seed, 80 + gain + seed / 10, "rl") for seed in (1, 2)]
+        lines += [
+            training(
+                row,
+                seed,
+                80 + gain + seed / 10,
+                "rl",
+            )
+            for seed in (1, 2)
+        ]
     report = rl_table(lines)
     names = [row[0] for row in report.rows]
     assert names == ["ML, the start", "DCRL", "SCST", "continued ML", "DCRL, k32", "DCRL − SCST",
@@ -438,7 +580,7 @@ def test_lines_are_kept_once_and_a_cut_one_is_left_out(tmp_path: Path) -> None:
         file.write('{"kind": "trai')  # a kill while a line was being written
     assert len(results.read(path)) == 3
     path.write_text(json.dumps(training("full", 1, 80.0)) + '\n{"kind": "training"}\n')
-    with pytest.raises(UserError, match=r"lines\.jsonl: line 2 is no line of a study"):
+    with pytest.raises(UserError, match=r"lines\.jsonl: line 2 is not a line of a study"):
         results.read(path)
 
 
@@ -451,7 +593,8 @@ def test_the_page_in_the_docs_is_what_the_logs_of_the_repository_say(tmp_path: P
         for folder in (tmp_path, ROOT / "docs")
     )
     assert made == written, (
-        "run: python -m lab study all --from log/claims --out report && cp report/reproduction.md docs/"
+        "run: python -m lab study all --from log/claims --out report "
+        "&& cp report/reproduction.md docs/"
     )
 
 

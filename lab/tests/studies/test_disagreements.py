@@ -58,8 +58,24 @@ class Reading(HTMLParser):
 
 
 def case(passage: str, first: tuple[int, int], second: tuple[int, int], **more: Any) -> Case:
-    one, other = (Answer(passage[a:b], a, b, 0.0, 0.0, "", a) for a, b in (first, second))
-    fields: dict[str, Any] = {"id": "q", "question": "Who?", "references": ["x"], **more}
+    one, other = (
+        Answer(
+            passage[a:b],
+            a,
+            b,
+            0.0,
+            0.0,
+            "",
+            a,
+        )
+        for a, b in (first, second)
+    )
+    fields: dict[str, Any] = {
+        "id": "q",
+        "question": "Who?",
+        "references": ["x"],
+        **more,
+    }
     return Case(
         passage=passage, answers=(one, other), **{"scores": ((1.0, 1.0), (0.0, 0.5)), **fields}
     )
@@ -76,15 +92,36 @@ def test_marks_stand_where_the_answers_stand_and_the_passage_is_as_it_was(
     places = st.integers(0, len(passage))
     spans = [tuple(sorted((data.draw(places), data.draw(places)))) for _ in range(2)]
     one = case(passage, *spans)  # type: ignore[arg-type]
-    seen = Reading(page("t", ("a", "b"), [one], 1).decode())
+    seen = Reading(
+        page(
+            "t",
+            ("a", "b"),
+            [one],
+            1,
+        ).decode()
+    )
     assert seen.passage == passage
     assert seen.marks == {"in1": one.answers[0].text, "in2": one.answers[1].text}
 
 
 def test_nothing_in_the_data_becomes_markup_and_nothing_comes_from_outside() -> None:
     evil = "</p><script src=//x></script>\"'&<img src=x onerror=y>"
-    one = case(evil, (0, 4), (2, 9), question=evil, references=[evil], id=evil)
-    seen = Reading(page(evil, (evil, evil), [one], 1).decode())
+    one = case(
+        evil,
+        (0, 4),
+        (2, 9),
+        question=evil,
+        references=[evil],
+        id=evil,
+    )
+    seen = Reading(
+        page(
+            evil,
+            (evil, evil),
+            [one],
+            1,
+        ).decode()
+    )
     assert not {"script", "img", "link", "iframe"} & set(seen.tags)
     assert seen.outside == []
     assert seen.text.count(evil) >= 4
@@ -97,7 +134,15 @@ def test_who_is_right_is_counted() -> None:
         ((0.0, 0.0), (1.0, 1.0)),
         ((0.0, 0.4), (0.0, 0.4)),
     ]
-    cases = [case("a b", (0, 1), (2, 3), scores=row) for row in rows]
+    cases = [
+        case(
+            "a b",
+            (0, 1),
+            (2, 3),
+            scores=row,
+        )
+        for row in rows
+    ]
     assert counts(cases) == {
         "total": 4,
         "first_exact": 1,
@@ -112,7 +157,8 @@ def test_who_is_right_is_counted() -> None:
 def test_the_cases_are_the_questions_that_two_readers_answer_differently(
     tiny: Any, make_reader: Callable[..., Path]
 ) -> None:
-    encoded, folders = encode_file(tiny.dev), [make_reader(1), make_reader(2)]
+    encoded = encode_file(tiny.dev)
+    folders = [make_reader(1), make_reader(2)]
     cases = compare(folders, read_squad(tiny.dev))
     answers = []
     for folder in folders:

@@ -14,8 +14,10 @@ def dataset(*rows: tuple[str, str, str, int]) -> Dataset:
     """A paragraph for each (id, question, answer, words of the passage)."""
     made = []
     for id, text, answer, words in rows:
-        context = " ".join([answer, *["word"] * (words - len(answer.split()))])
-        made.append(Paragraph(context, (Question(id, text, (Reference(answer, 0),)),)))
+        more = words - len(answer.split())
+        context = " ".join([answer, *["word"] * more])
+        question = Question(id, text, (Reference(answer, 0),))
+        made.append(Paragraph(context, (question,)))
     return Dataset((Article("t", tuple(made)),))
 
 
@@ -37,8 +39,9 @@ def test_what_is_packed_comes_back(values: list[int]) -> None:
     ],
 )
 def test_the_type_is_the_first_question_word(question: str, kind: str) -> None:
-    found = unpack(groups_of(dataset(("a", question, "x", 5)))["question"])
-    assert [GROUPS["question"][place] for place in found] == [kind]
+    groups = groups_of(dataset(("a", question, "x", 5)))
+    (place,) = unpack(groups["question"])
+    assert GROUPS["question"][place] == kind
 
 
 @pytest.mark.parametrize(
@@ -51,24 +54,30 @@ def test_the_type_is_the_first_question_word(question: str, kind: str) -> None:
     ],
 )
 def test_lengths_begin_where_they_say(words: int, passage: str) -> None:
-    found = groups_of(dataset(("a", "Who?", "x y", words), ("b", "Who?", "x y z x y z x y", words)))
-    assert [GROUPS["passage"][place] for place in unpack(found["passage"])] == [passage] * 2
-    assert [GROUPS["answer"][place] for place in unpack(found["answer"])] == [
-        "2 words",
-        "8 words or more",
-    ]
+    data = dataset(
+        ("a", "Who?", "x y", words),
+        ("b", "Who?", "x y z x y z x y", words),
+    )
+    groups = groups_of(data)
+    names = [GROUPS["passage"][place] for place in unpack(groups["passage"])]
+    assert names == [passage, passage]
+    names = [GROUPS["answer"][place] for place in unpack(groups["answer"])]
+    assert names == ["2 words", "8 words or more"]
 
 
 def test_the_f1_of_every_question_is_kept_to_a_byte() -> None:
-    data = dataset(("a", "Who?", "Ada Byron", 9), ("b", "Who?", "Ada", 9), ("c", "Who?", "Ada", 9))
+    data = dataset(
+        ("a", "Who?", "Ada Byron", 9),
+        ("b", "Who?", "Ada", 9),
+        ("c", "Who?", "Ada", 9),
+    )
     kept = unpack(each_question(data, {"a": "Ada", "b": "Ada"}))
     assert kept.tolist() == [170, 255, 0]  # F1 2/3, 1, and no answer at all
 
 
 def test_twins_are_the_attacked_originals_at_their_worst() -> None:
-    rows = [
-        (f"{k}{variant}", "Who?", "Ada", 9) for k in range(5) for variant in ("", "-high", "-turk")
-    ][:-2]
+    ids = [f"{k}{variant}" for k in range(4) for variant in ("", "-high", "-turk")]
+    ids.append("4")  # which has no variant
     right = {
         "0": 1,
         "0-high": 1,
@@ -80,8 +89,10 @@ def test_twins_are_the_attacked_originals_at_their_worst() -> None:
         "2-high": 1,
         "2-turk": 1,
     }
-    texts = {id: "Ada" if right.get(id) else "Bob" for id, *_ in rows}  # 4 has no variant
-    assert [TWINS[place] for place in unpack(each_twin(dataset(*rows), texts))] == [
+    data = dataset(*((id, "Who?", "Ada", 9) for id in ids))
+    texts = {id: "Ada" if right.get(id) else "Bob" for id in ids}
+    places = unpack(each_twin(data, texts))
+    assert [TWINS[place] for place in places] == [
         "right with it and without",
         "right without it only",
         "right with it only",

@@ -24,31 +24,52 @@ def softmax(values: Any) -> Any:
 
 def test_sizes_are_those_of_loops_over_words() -> None:
     rng = np.random.default_rng(1)
-    n, m = 3, 5
-    rounds = [(rng.normal(size=(n, m)), rng.normal(size=(m, m))) for _ in range(2)]
-    found = sizes_of(rounds, [[2.0, -1.0]], "none")
+    n = 3
+    m = 5
+    rounds = []
+    for _ in range(2):
+        E = rng.normal(size=(n, m))
+        B = rng.normal(size=(m, m))
+        rounds.append((E, B))
+    found = sizes_of(
+        rounds,
+        [[2.0, -1.0]],
+        "none",
+    )
     assert list(found) == ["E2", "B2"]
 
-    E, B = rounds[0]
+    # Ẽ, word by word.
+    (E, B), (second_E, _) = rounds
     overlap = np.zeros((n, m))
     for i in range(n):
         for j in range(m):
             overlap[i, j] = softmax(E[i]) @ softmax(B[:, j])
+
+    # What γẼ moves, column by column.
     moved = []
+    ranges = []
+    added = []
     for j in range(m):
-        now = rounds[1][0][:, j]
-        moved.append(np.abs(softmax(now) - softmax(now - 2.0 * overlap[:, j])).sum() / 2)
-    ranges = [np.ptp(rounds[1][0][:, j]) for j in range(m)]
-    added = [2.0 * np.ptp(overlap[:, j]) for j in range(m)]
-    assert found["E2"].overlap == pytest.approx(overlap.mean())
-    assert found["E2"].added == pytest.approx(np.mean(added))
-    assert found["E2"].logits == pytest.approx(np.mean(ranges))
-    assert found["E2"].moved == pytest.approx(np.mean(moved))
+        now = second_E[:, j]
+        change = softmax(now) - softmax(now - 2.0 * overlap[:, j])
+        moved.append(np.abs(change).sum() / 2)
+        ranges.append(np.ptp(now))
+        added.append(2.0 * np.ptp(overlap[:, j]))
+
+    size = found["E2"]
+    assert size.overlap == pytest.approx(overlap.mean())
+    assert size.added == pytest.approx(np.mean(added))
+    assert size.logits == pytest.approx(np.mean(ranges))
+    assert size.moved == pytest.approx(np.mean(moved))
 
 
 def test_evenness_is_one_of_a_uniform_attention_and_none_of_a_sure_one() -> None:
     assert evenness(np.zeros((4, 2))) == pytest.approx(1.0)
-    sure = np.where(np.eye(4) > 0, 500.0, 0.0)
+    sure = np.where(
+        np.eye(4) > 0,
+        500.0,
+        0.0,
+    )
     assert evenness(sure) == pytest.approx(0.0, abs=1e-9)
     assert evenness(np.zeros((1, 1))) == 1.0
 
@@ -57,12 +78,13 @@ def test_a_large_gamma_changes_answers_and_no_file(
     tiny: Any, make_reader: Any, tmp_path: Path
 ) -> None:
     folder = make_reader(3)
-    before = (folder / "weights.safetensors").read_bytes()
+    weights = folder / "weights.safetensors"
+    before = weights.read_bytes()
     keep = tmp_path / "reattention.jsonl"
-    words = ["study", "reattention", str(folder), "--data", str(tiny.dev), "--device", "cpu"]
-    done = CliRunner().invoke(
-        app, [*words, "--gamma", "300", "--out", str(tmp_path), "--keep", str(keep)]
-    )
+    words = ["study", "reattention", str(folder)]
+    words += ["--data", str(tiny.dev), "--device", "cpu"]
+    words += ["--gamma", "300", "--out", str(tmp_path), "--keep", str(keep)]
+    done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     (line,) = read(keep)
     assert line["changed"] > 0
@@ -74,9 +96,15 @@ def test_a_large_gamma_changes_answers_and_no_file(
         assert row["gain"] != 0
         assert row["error"] > 0
     assert (tmp_path / "reattention.svg").read_bytes().startswith(b"<?xml")
-    assert (folder / "weights.safetensors").read_bytes() == before
+    assert weights.read_bytes() == before
 
-    same = study_reattention([str(folder)], tiny.dev, "cpu", gamma=3.0).data["lines"][0]
+    report = study_reattention(
+        [str(folder)],
+        tiny.dev,
+        "cpu",
+        gamma=3.0,
+    )
+    (same,) = report.data["lines"]
     assert same["changed"] == 0
     assert same["as_is"] == same["other"] == line["as_is"]
     for name, row in same["divergences"].items():
@@ -96,11 +124,20 @@ def test_only_the_aligners_gammas_are_set() -> None:
 
 
 def test_limit_takes_the_first_questions(tiny: Any, make_reader: Any) -> None:
-    found = study_reattention([str(make_reader(3))], tiny.dev, "cpu", limit=3)
+    found = study_reattention(
+        [str(make_reader(3))],
+        tiny.dev,
+        "cpu",
+        limit=3,
+    )
     assert found.data["lines"][0]["as_is"]["total"] == 3
 
 
 def test_a_reader_without_reattention_is_refused(tiny: Any, make_reader: Any) -> None:
     folder = make_reader(1, "network.reattention=false")
     with pytest.raises(UserError, match="has no reattention"):
-        study_reattention([str(folder)], tiny.dev, "cpu")
+        study_reattention(
+            [str(folder)],
+            tiny.dev,
+            "cpu",
+        )

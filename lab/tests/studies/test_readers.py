@@ -37,7 +37,11 @@ CPU = torch.device("cpu")
 
 
 def study_squad(dev: Path, models: list[str], device: str | None = None) -> Report:
-    return study_scores({"dev": dev}, models, device)
+    return study_scores(
+        {"dev": dev},
+        models,
+        device,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +50,20 @@ def folders(make_reader: Callable[..., Path]) -> list[str]:
 
 
 def test_a_lone_reader_answers_as_the_trainer_scores_it(tiny: Any, folders: list[str]) -> None:
-    encoded, dataset = encode_file(tiny.dev), read_squad(tiny.dev)
-    network, feed, recipe = open_network(folders[0], encoded, CPU)
+    encoded = encode_file(tiny.dev)
+    dataset = read_squad(tiny.dev)
+    network, feed, recipe = open_network(
+        folders[0],
+        encoded,
+        CPU,
+    )
     for device in (None, "cpu"):
         found = answers(load(folders[0], device), dataset)
-        trained = predict(network, feed, recipe.decoding.max_length)[0]
+        trained = predict(
+            network,
+            feed,
+            recipe.decoding.max_length,
+        )[0]
         # A reader leaves out marks at the edges of an answer, and the trainer does not.
         texts = [normalize(one.text) for one in found.values() if one]
         assert texts == [normalize(text) for text in trained]
@@ -64,11 +77,14 @@ def test_an_ensemble_is_the_mean_of_probabilities(tiny: Any, folders: list[str])
     for device in (None, "cpu"):
         readers = [load(folder, device) for folder in folders]
         together = Ensemble(readers)
-        for i in range(0, len(encoded), 7):
-            question, passage = encoded.question(i), encoded.passage(i)
-            pair = EncoderInput(
-                question, passage, tokenize(question).words, tokenize(passage).words
-            )
+        for i in range(
+            0,
+            len(encoded),
+            7,
+        ):
+            question = encoded.question(i)
+            passage = encoded.passage(i)
+            pair = encoder_input(question, passage)
             scores = [reader.engine.read(pair) for reader in readers]
             for name in ("start", "end"):
                 mean = np.mean([softmax(getattr(one, name)) for one in scores], axis=0)
@@ -76,6 +92,15 @@ def test_an_ensemble_is_the_mean_of_probabilities(tiny: Any, folders: list[str])
                     softmax(getattr(together.engine.read(pair), name)), mean, rtol=1e-4, atol=1e-7
                 )
                 assert mean.sum() == pytest.approx(1, abs=1e-4)
+
+
+def encoder_input(question: str, passage: str) -> EncoderInput:
+    return EncoderInput(
+        question,
+        passage,
+        tokenize(question).words,
+        tokenize(passage).words,
+    )
 
 
 def softmax(logits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -87,9 +112,8 @@ def test_study_squad_and_evaluate_print_the_same_scores(
     tiny: Any, folders: list[str], tmp_path: Path
 ) -> None:
     long = json.loads(tiny.dev.read_text(encoding="utf-8"))
-    context = " ".join(
-        ["Nothing was there."] * 150
-    )  # so that it is read in windows, and then once more
+    # So that it is read in windows, and then once more.
+    context = " ".join(["Nothing was there."] * 150)
     for paragraph in long["data"][0]["paragraphs"]:
         paragraph["context"] += " " + context
     data = tmp_path / "long.json"
@@ -98,24 +122,22 @@ def test_study_squad_and_evaluate_print_the_same_scores(
     done = CliRunner().invoke(app, ["study", "squad", "--dev", str(data), *folders, "--json"])
     assert done.exit_code == 0, done.output
     ours = json.loads(done.stdout)["dev"] | study_squad(data, [both]).data["dev"]
-    for name, model in [*((one, one) for one in (*folders, both)), ("ensemble", ",".join(folders))]:
-        done = CliRunner().invoke(reading, ["evaluate", str(data), "--model", model, "--json"])
+    models = {name: name for name in (*folders, both)}
+    models["ensemble"] = ",".join(folders)
+    for name, model in models.items():
+        words = ["evaluate", str(data), "--model", model, "--json"]
+        done = CliRunner().invoke(reading, words)
         theirs = json.loads(done.stdout)
-        assert (ours[name]["exact_match"], ours[name]["f1"]) == (
-            theirs["exact_match"],
-            theirs["f1"],
-        )
-        assert ours[name]["total"] == theirs["total"]
+        for key in ("exact_match", "f1", "total"):
+            assert ours[name][key] == theirs[key]
     done = CliRunner().invoke(
         reading,
         ["predict", str(data), "--model", ",".join(folders), "--out", str(tmp_path / "p.json")],
     )
     assert done.exit_code == 0, done.output
     save(study_squad(data, folders), tmp_path)
-    predicted, studied = (
-        json.loads((tmp_path / name).read_text(encoding="utf-8"))
-        for name in ("p.json", "long-ensemble.json")
-    )
+    predicted = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
+    studied = json.loads((tmp_path / "long-ensemble.json").read_text(encoding="utf-8"))
     assert predicted == studied
 
 
@@ -124,7 +146,12 @@ def test_a_reader_that_may_say_nothing_answers_where_every_question_has_an_answe
 ) -> None:
     folder = make_reader(8, "network.no_answer=true")
     update(
-        folder, no_answer={"scale": 0.001, "shift": 9.0, "threshold": 0.5}
+        folder,
+        no_answer={
+            "scale": 0.001,
+            "shift": 9.0,
+            "threshold": 0.5,
+        },
     )  # it doubts everything
     dataset = read_squad(tiny.dev)
     assert not any(found for _, found in load(folder).predict(dataset))
@@ -148,28 +175,57 @@ def test_an_engine_that_remembers_reads_everything_once_and_in_order(
             read.extend(pair.question for pair in pairs)
             return reader.engine.read_many(pairs, batch_size)
 
-    def pair(question: str, passage: str) -> EncoderInput:
-        return EncoderInput(question, passage, tokenize(question).words, tokenize(passage).words)
-
-    pairs = [pair(f"Who made {k % 3}?", f"It was Ada of {k % 2}.") for k in range(9)]
+    pairs = []
+    for k in range(9):
+        pairs.append(encoder_input(f"Who made {k % 3}?", f"It was Ada of {k % 2}."))
     once = CachedEngine(Counted())  # type: ignore[arg-type]
     expected = [reader.engine.read(one) for one in pairs]
     for _ in range(2):
-        for found, true in zip(once.read_many(pairs, 4), expected, strict=True):
-            np.testing.assert_allclose(found.start, true.start, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(once.read(pairs[5]).end, expected[5].end, rtol=1e-5, atol=1e-6)
+        for found, true in zip(
+            once.read_many(pairs, 4),
+            expected,
+            strict=True,
+        ):
+            np.testing.assert_allclose(
+                found.start,
+                true.start,
+                rtol=1e-5,
+                atol=1e-6,
+            )
+    np.testing.assert_allclose(
+        once.read(pairs[5]).end,
+        expected[5].end,
+        rtol=1e-5,
+        atol=1e-6,
+    )
     assert len(read) == 6
 
 
 def test_where_there_is_nothing_to_read_there_is_no_answer(folders: list[str]) -> None:
     asked = [("a", " ", "Ada."), ("b", "Who was it?", "It was Ada."), ("c", "Who?", "")]
-    paragraphs = tuple(Paragraph(passage, (Question(id, text, ()),)) for id, text, passage in asked)
+    paragraphs = tuple(
+        Paragraph(
+            passage,
+            (
+                Question(
+                    id,
+                    text,
+                    (),
+                ),
+            ),
+        )
+        for id, text, passage in asked
+    )
     dataset = Dataset((Article("t", paragraphs),))
     reader = load(folders[0])
     found = answers(reader, dataset)
     assert found["a"] is None
     assert found["b"] is not None
-    assert predictions(reader, dataset) == {"a": "", "b": found["b"].text, "c": ""}
+    assert predictions(reader, dataset) == {
+        "a": "",
+        "b": found["b"].text,
+        "c": "",
+    }
 
 
 def test_a_reader_counts_once(tiny: Any, folders: list[str]) -> None:
@@ -181,10 +237,19 @@ def test_a_reader_counts_once(tiny: Any, folders: list[str]) -> None:
 def test_table_2_scores_each_reader_and_all_together(
     tiny: Any, folders: list[str], tmp_path: Path
 ) -> None:
-    report = study_squad(tiny.dev, folders, "cpu")
-    dataset, files = read_squad(tiny.dev), save(report, tmp_path)[2:]
+    report = study_squad(
+        tiny.dev,
+        folders,
+        "cpu",
+    )
+    dataset = read_squad(tiny.dev)
+    files = save(report, tmp_path)[2:]
     assert len(files) == 4
-    for path, scored in zip(files, report.data["dev"].values(), strict=True):
+    for path, scored in zip(
+        files,
+        report.data["dev"].values(),
+        strict=True,
+    ):
         found = score(dataset, json.loads(path.read_text(encoding="utf-8")))
         assert found.missing == 0
         assert (found.exact_match, found.f1) == (scored["exact_match"], scored["f1"])
@@ -202,10 +267,8 @@ def test_a_reader_called_ensemble_is_not_taken_for_one(
     shutil.copytree(folders[0], "ensemble")
     report = study_squad(tiny.dev, ["ensemble", folders[1]])
     assert list(report.data["dev"]) == ["./ensemble", folders[1], "ensemble"]
-    assert (
-        report.data["dev"]["./ensemble"]
-        == study_squad(tiny.dev, folders[:1]).data["dev"][folders[0]]
-    )
+    alone = study_squad(tiny.dev, folders[:1])
+    assert report.data["dev"]["./ensemble"] == alone.data["dev"][folders[0]]
 
 
 def test_table_3_scores_the_worst_variant(
@@ -230,15 +293,11 @@ def test_the_commands_print_tables_and_json(tiny: Any, folders: list[str], tmp_p
     done = CliRunner().invoke(app, [*words, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "Table 2: SQuAD" in done.stdout
-    assert (
-        (tmp_path / "squad.md")
-        .read_text(encoding="utf-8")
-        .startswith("# Table 2: SQuAD\n\n| model | dev EM |")
-    )
+    table = (tmp_path / "squad.md").read_text(encoding="utf-8")
+    assert table.startswith("# Table 2: SQuAD\n\n| model | dev EM |")
+    data = json.loads((tmp_path / "squad.json").read_text(encoding="utf-8"))
     done = CliRunner().invoke(app, [*words, "--json"])
-    assert json.loads(done.stdout) == json.loads(
-        (tmp_path / "squad.json").read_text(encoding="utf-8")
-    )
+    assert json.loads(done.stdout) == data
     done = CliRunner().invoke(app, ["study", "squad", "--dev", str(tiny.dev), str(tmp_path)])
     assert done.exit_code == 1
     assert "not a reader's folder" in done.stderr

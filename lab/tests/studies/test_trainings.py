@@ -46,7 +46,13 @@ def start(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network after maximum likelihood, of seed 5."""
     out = tmp_path_factory.mktemp("ml")
     recipe = tiny.recipe("training.epochs=2", "training.seed=5")
-    train(recipe, tiny.train, tiny.dev, out / "run", device="cpu")
+    train(
+        recipe,
+        tiny.train,
+        tiny.dev,
+        out / "run",
+        device="cpu",
+    )
     return out / "run"
 
 
@@ -75,8 +81,16 @@ def test_rl_compares_three_objectives_from_one_start(
     tiny: Any, start: Path, rl: tuple[list[str], Path]
 ) -> None:
     data = json.loads((rl[1] / "rl.json").read_text(encoding="utf-8"))
-    network, feed, recipe = open_network(start, encode_file(tiny.dev), torch.device("cpu"))
-    scores = evaluate(network, feed, recipe.decoding.max_length)
+    network, feed, recipe = open_network(
+        start,
+        encode_file(tiny.dev),
+        torch.device("cpu"),
+    )
+    scores = evaluate(
+        network,
+        feed,
+        recipe.decoding.max_length,
+    )
     assert (data["start"]["exact_match"], data["start"]["f1"]) == (scores.exact_match, scores.f1)
     for objective in ("dcrl", "scst", "ml"):
         run = finished(rl[1] / "runs" / f"{objective}-seed-1")
@@ -87,9 +101,8 @@ def test_rl_compares_three_objectives_from_one_start(
         )
         steps = [step for step, _ in data[objective]["curves"]["1"]["dev F1"]]
         assert len(steps) >= 2
-        assert steps == [
-            step for step, _ in data["ml"]["curves"]["1"]["selection F1"]
-        ]  # the same budget
+        # The same budget.
+        assert steps == [step for step, _ in data["ml"]["curves"]["1"]["selection F1"]]
     assert data["dcrl"]["suppressed"] == 0
     assert "reward_greedy" in data["scst"]["curves"]["1"]
 
@@ -127,9 +140,8 @@ def test_a_finished_training_is_not_done_again_and_a_missing_one_is(
     console.write_text(
         "".join(line for line in lines if '"event": "end"' not in line), encoding="utf-8"
     )
-    assert (
-        finished(out / "runs" / "scst-seed-1") is None
-    )  # as if it had been killed before its last report
+    # As if it had been killed before its last report.
+    assert finished(out / "runs" / "scst-seed-1") is None
     manifest = out / "runs" / "dcrl-seed-1" / "best" / "reader.json"
     about = json.loads(manifest.read_text(encoding="utf-8"))
     fitted = about.pop("calibration")
@@ -184,10 +196,8 @@ def ablation(
 def test_an_ablation_is_trained_in_the_papers_two_stages(ablation: tuple[list[str], Path]) -> None:
     out = ablation[1]
     made = sorted(str(Path(folder).relative_to(out)) for folder in stamps(out))
-    first, second = (
-        ["full-seed-1", "reattention-false-seed-1"],
-        ["dcrl-full-seed-1", "scst-full-seed-1"],
-    )
+    first = ["full-seed-1", "reattention-false-seed-1"]
+    second = ["dcrl-full-seed-1", "scst-full-seed-1"]
     assert made == [*(f"ml/{name}" for name in first), *(f"second/{name}" for name in second)]
     ml = load_recipe(out / "ml" / "full-seed-1" / "run" / "recipe.yaml").training
     scst = load_recipe(out / "second" / "scst-full-seed-1" / "run" / "recipe.yaml").training
@@ -230,7 +240,8 @@ def test_trainings_are_kept_as_lines_and_attacked_once(
     ablation: tuple[list[str], Path], adversarial_file: Path, tmp_path: Path
 ) -> None:
     words, out = ablation
-    before, keep = stamps(out), tmp_path / "ablation.jsonl"
+    before = stamps(out)
+    keep = tmp_path / "ablation.jsonl"
     words = [*words, "--rows", "3,4", "--keep", str(keep)]
     attacked = ["--addsent", str(adversarial_file), "--addonesent", str(adversarial_file)]
     done = CliRunner().invoke(app, words)
@@ -248,25 +259,31 @@ def test_trainings_are_kept_as_lines_and_attacked_once(
     assert done.exit_code == 0, done.output
     lines = {line["row"]: line for line in read(keep)}
     for old in plain:
-        assert {key: value for key, value in lines[old["row"]].items() if key in old} == old
+        assert lines[old["row"]] | old == lines[old["row"]]
+    files = dict.fromkeys(("addsent", "addonesent"), adversarial_file)
     for name, place in (("full", "ml/full-seed-1"), ("dcrl-full", "second/dcrl-full-seed-1")):
-        end, line = finished(out / place), lines[name]
+        end = finished(out / place)
+        line = lines[name]
         assert end is not None
-        assert (line["dev"], line["held_out"]) == (end["scores"]["dev"], end["scores"]["selection"])
-        assert (line["steps"], line["seed"], line["beside"]) == (end["step"], 1, 2)
-        alone = study_scores(
-            dict.fromkeys(("addsent", "addonesent"), adversarial_file), [str(out / place)], "cpu"
-        ).data
-        assert line["addsent"] == line["addonesent"] == next(iter(alone["addsent"].values()))
+        assert line["dev"] == end["scores"]["dev"]
+        assert line["held_out"] == end["scores"]["selection"]
+        assert line["steps"] == end["step"]
+        assert line["seed"] == 1
+        assert line["beside"] == 2
+        alone = study_scores(files, [str(out / place)], "cpu").data
+        (score,) = alone["addsent"].values()
+        assert line["addsent"] == score
+        assert line["addonesent"] == score
     assert lines["scst-full"]["recipe"]["training.objective"] == "scst"
     assert lines["reattention-false"]["recipe"]["network.reattention"] is False
     assert str(out) not in keep.read_text(encoding="utf-8")  # no place on somebody's machine
-    changed = [{**line, "addsent": {"f1": -1.0, "exact_match": -1.0}} for line in lines.values()]
-    keep.write_text("".join(json.dumps(line) + "\n" for line in changed), encoding="utf-8")
+
+    # What was measured is not measured again.
+    for line in lines.values():
+        line["addsent"] = {"f1": -1.0, "exact_match": -1.0}
+    keep.write_text("".join(json.dumps(line) + "\n" for line in lines.values()), encoding="utf-8")
     CliRunner().invoke(app, [*words, *attacked])
-    assert [line["addsent"]["f1"] for line in read(keep)] == [
-        -1.0
-    ] * 4  # what was measured is not measured again
+    assert [line["addsent"]["f1"] for line in read(keep)] == [-1.0] * 4
 
 
 def test_a_stopped_study_has_kept_what_was_finished(
@@ -279,7 +296,11 @@ def test_a_stopped_study_has_kept_what_was_finished(
             ended(outcome)
             raise KeyboardInterrupt
 
-        return train_members(*words, ended=stop, **more)
+        return train_members(
+            *words,
+            ended=stop,
+            **more,
+        )
 
     monkeypatch.setattr("lab.runs.train_members", stopped)
     members = [
@@ -287,44 +308,61 @@ def test_a_stopped_study_has_kept_what_was_finished(
         Member("ml/full-seed-2", ("training.epochs=9999",)),
     ]
     keep = tmp_path / "lines.jsonl"
-    job = Job(tiny.train, tiny.dev, tmp_path, "cpu", keep=keep, attacks={"addsent": tiny.dev})
-    job = claim(job, "ablation", {"ml": load_recipe(recipe_file)})
+    job = Job(
+        tiny.train,
+        tiny.dev,
+        tmp_path,
+        "cpu",
+        keep=keep,
+        attacks={"addsent": tiny.dev},
+    )
+    job = claim(
+        job,
+        "ablation",
+        {"ml": load_recipe(recipe_file)},
+    )
     with pytest.raises(KeyboardInterrupt):
-        train_all(job, load_recipe(recipe_file), members)
+        train_all(
+            job,
+            load_recipe(recipe_file),
+            members,
+        )
     (line,) = read(keep)
     assert (line["row"], line["seed"]) == ("full", 1)
     assert len(unpack(line["each"])) == line["dev"]["total"]
     assert "addsent" in line  # both answered at the training's own end
-    assert (
-        tmp_path / "ml" / "full-seed-2" / "last"
-    ).is_dir()  # it wrote a checkpoint to continue from
+    # It wrote a checkpoint to continue from.
+    assert (tmp_path / "ml" / "full-seed-2" / "last").is_dir()
 
 
 def test_what_another_machine_trained_is_not_trained_again(
     ablation: tuple[list[str], Path], tiny: Any, tmp_path: Path
 ) -> None:
-    words, keep = [*ablation[0], "--rows", "3,4"], tmp_path / "ablation.jsonl"
+    words = [*ablation[0], "--rows", "3,4"]
+    keep = tmp_path / "ablation.jsonl"
     assert CliRunner().invoke(app, [*words, "--keep", str(keep)]).exit_code == 0
-    (lines, kept), elsewhere = (read(keep), keep.read_bytes()), str(tmp_path / "elsewhere")
-    words = [*words, "--keep", str(keep), "--out", elsewhere]
+    lines = read(keep)
+    kept = keep.read_bytes()
+    elsewhere = tmp_path / "elsewhere"
+    words = [*words, "--keep", str(keep), "--out", str(elsewhere)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert (stamps(Path(elsewhere)), keep.read_bytes()) == ({}, kept)
+    assert stamps(elsewhere) == {}
+    assert keep.read_bytes() == kept
     assert "(4) − DCRL, + SCST" in done.stdout
     for line in lines:
         f1 = unpack(line["each"]) / 255  # a byte for each question
         assert 100 * f1.mean() == pytest.approx(line["dev"]["f1"], abs=0.2)
         assert len(f1) == line["dev"]["total"]
     (asked,) = read(tmp_path / "questions.jsonl")
-    assert (
-        len(unpack(asked["question"])) == len(unpack(asked["passage"])) == lines[0]["dev"]["total"]
-    )
-    keep.write_text(
-        "".join(json.dumps(line) + "\n" for line in lines if line["row"] != "scst-full")
-    )
+    for kind in ("question", "passage"):
+        assert len(unpack(asked[kind])) == lines[0]["dev"]["total"]
+
+    others = [json.dumps(line) for line in lines if line["row"] != "scst-full"]
+    keep.write_text("\n".join(others) + "\n")
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    made = sorted(str(Path(folder).relative_to(elsewhere)) for folder in stamps(Path(elsewhere)))
+    made = sorted(str(Path(folder).relative_to(elsewhere)) for folder in stamps(elsewhere))
     assert made == ["ml/full-seed-1", "second/scst-full-seed-1"]  # and what it starts from
 
 
@@ -334,19 +372,32 @@ def test_a_setting_that_comes_later_leaves_kept_lines_comparable(
     recipe = load_recipe("small", [])
 
     def setting(own: int) -> str:
+        # The recipe's, and the default.
         later = {
             True: {"training.later": own},
             False: {"training.later": 1},
-        }  # the recipe's, and the default
+        }
         monkeypatch.setattr("lab.runs.flat", lambda one: flat(one) | later[one == recipe])
         return str(
-            claim(Job(tiny.train, tiny.dev, tmp_path / str(own)), "ablation", {"ml": recipe}).about[
-                "setting"
-            ]
+            claim(
+                Job(
+                    tiny.train,
+                    tiny.dev,
+                    tmp_path / str(own),
+                ),
+                "ablation",
+                {"ml": recipe},
+            ).about["setting"]
         )
 
     before = claim(
-        Job(tiny.train, tiny.dev, tmp_path / "before"), "ablation", {"ml": recipe}
+        Job(
+            tiny.train,
+            tiny.dev,
+            tmp_path / "before",
+        ),
+        "ablation",
+        {"ml": recipe},
     ).about["setting"]
     assert setting(1) == before
     assert setting(2) != before
@@ -483,7 +534,16 @@ def test_a_training_that_fails_says_why_and_the_finished_ones_count(
         Member("ml/full-seed-1", ("training.seed=1",)),
         Member("ml/none", ("inputs.vectors=none.txt",)),
     ]
-    runs, problems = train_all(Job(tiny.train, tiny.dev, out, "cpu"), recipe, members)
+    runs, problems = train_all(
+        Job(
+            tiny.train,
+            tiny.dev,
+            out,
+            "cpu",
+        ),
+        recipe,
+        members,
+    )
     assert list(runs) == ["ml/full-seed-1"]
     (problem,) = problems
     assert problem.startswith("ml/none: ")
@@ -503,8 +563,19 @@ def test_curves_are_drawn_where_they_share_steps() -> None:
         }
     ]
     found = curve(events)
-    assert found == {"dev F1": [(4, 1.0)], "dev EM": [(4, 2.0)], "suppressed": [(4, 0.5)]}
-    drawings = [plots.curves({"a": [found], "b": []}, CURVES, kind) for kind in ("png", "svg")]
+    assert found == {
+        "dev F1": [(4, 1.0)],
+        "dev EM": [(4, 2.0)],
+        "suppressed": [(4, 0.5)],
+    }
+    drawings = [
+        plots.curves(
+            {"a": [found], "b": []},
+            CURVES,
+            kind,
+        )
+        for kind in ("png", "svg")
+    ]
     assert all(len(content) > 1000 for content in drawings)
 
 
@@ -516,7 +587,11 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:4])
+    monkeypatch.setattr(
+        paper,
+        "ROUNDS",
+        paper.ROUNDS[2:4],
+    )
     words = [
         "study",
         "all",
@@ -556,7 +631,8 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
     assert sorted(path.stem for path in (tmp_path / "log").iterdir()) == names
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "What is not measured yet" not in page
-    before, lines = stamps(tmp_path), {path: read(path) for path in (tmp_path / "log").iterdir()}
+    before = stamps(tmp_path)
+    lines = {path: read(path) for path in (tmp_path / "log").iterdir()}
     assert len(before) == 4 + 2 + 3
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -568,11 +644,13 @@ def test_everything_at_once_makes_the_page_and_continues_where_it_was(
 def test_rounds_are_trained_in_every_architecture_there_is_a_setting_for(
     tiny: Any, recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper, "ROUNDS", paper.ROUNDS[2:4])
-    fixed = (
-        "training.holdout=0",
-        "training.schedule=anneal",
-    )  # nothing is held out for a second stage to choose by
+    monkeypatch.setattr(
+        paper,
+        "ROUNDS",
+        paper.ROUNDS[2:4],
+    )
+    # Nothing is held out for a second stage to choose by.
+    fixed = ("training.holdout=0", "training.schedule=anneal")
     words = ["study", "rounds", str(recipe_file), *fixed, "--device", "cpu"]
     words += ["--train", str(tiny.train), "--dev", str(tiny.dev)]
     done = CliRunner().invoke(
@@ -585,7 +663,7 @@ def test_rounds_are_trained_in_every_architecture_there_is_a_setting_for(
     assert lines == [
         ("blocks-1", 1),
         ("blocks-2-reattention-false", 2),
-    ]  # kept in the order in which they end
+    ]
     assert "BiDAF 1 + 0, FastQAExt 1 + 1, DCN+ 2 + 2" in done.stdout  # as the paper counts
     data = json.loads((tmp_path / "rounds.json").read_text(encoding="utf-8"))["rows"]
     assert data["3"]["delta_f1"] == pytest.approx(data["3"]["f1"]["mean"] - data["2"]["f1"]["mean"])
