@@ -60,7 +60,7 @@ def test_encodings_are_detected_and_said(name: str, content: bytes, encoding: st
         ("x.log", b"caf\xe9", "not UTF-8 text"),
         ("x.docx", b"%PDF-1.4", "this is a PDF document, not a Word document"),
         ("x.pdf", b"hello", "not a PDF document"),
-        ("x.docx", b"PK\x03\x04 cut", "no archive that can be opened"),
+        ("x.docx", b"PK\x03\x04 cut", "not an archive that can be opened"),
         ("x.docx", docx([], xml="<w:document"), "it is damaged"),
         ("x.docx", docx([]), "no text in it"),
         ("x.html", b"<p><script>1</script><!-- x -->", "nothing but markup"),

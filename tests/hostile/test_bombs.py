@@ -208,7 +208,7 @@ def test_a_download_follows_nothing_that_was_planted(tmp_path: Path, planted: st
             place.mkdir()
         case "pipe":
             os.mkfifo(place)
-    with pytest.raises(UserError, match="a link, or no ordinary file, where the download is kept"):
+    with pytest.raises(UserError, match="a link, or not an ordinary file, where the download is kept"):
         fetch(File("data.bin", "http://127.0.0.1:9/", 8), folder, attempts=1, pause=0)
     assert outside.read_bytes() == b"precious"
     assert not (tmp_path / "new").exists()

@@ -127,7 +127,7 @@ def test_defaults_can_be_given_when_it_is_made(qa: QuestionAnswering) -> None:
         (lambda qa: qa({"question": WHO}), "'context' is missing"),
         (lambda qa: qa(question=WHO, context=""), "'context' is empty"),
         (lambda qa: qa(question=" ", context=CONTEXT), "'question' is empty"),
-        (lambda qa: qa(question=WHO, context=7), "'context' is no text but int"),
+        (lambda qa: qa(question=WHO, context=7), "'context' is not text but int"),
         (lambda qa: qa(question=[WHO, WHO], context=[CONTEXT]), "2 questions with 1 contexts"),
         (lambda qa: qa(7), "'question' is missing"),
         (lambda qa: qa(WHO), "'question' is missing"),

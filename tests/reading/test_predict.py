@@ -121,7 +121,7 @@ def test_bad_rows_are_named_and_the_good_ones_kept(tmp_path: Path) -> None:
     assert [text.split(": ", 1)[1] for text in said] == [
         said[0].split(": ", 1)[1],
         "line 3: not a JSON object",
-        "line 4: 'question' is no text but int",
+        "line 4: 'question' is not text but int",
         "line 5: 'question' is empty",
         "line 6: 'passage' or 'context' is missing",
         "line 8: its id, 'a', is that of an earlier row",

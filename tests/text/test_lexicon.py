@@ -167,8 +167,8 @@ def test_fingerprints_tell_lexicons_apart(lexicon: Lexicon, glove: Path) -> None
         (lambda tree: tree.update(max_characters="16"), "max_characters is '16'"),
         (lambda tree: tree.update(max_characters=-1), "max_characters is -1"),
         (lambda tree: tree.update(max_characters=10**9), "max_characters is 1000000000"),
-        (lambda tree: tree.update(trained=[5]), "a word is no text"),
-        (lambda tree: tree.update(words=[None]), "a word is no text"),
+        (lambda tree: tree.update(trained=[5]), "a word is not text"),
+        (lambda tree: tree.update(words=[None]), "a word is not text"),
     ],
 )
 def test_a_spoilt_lexicon_is_one_clear_sentence(lexicon: Lexicon, tmp_path: Path, spoil: object, message: str) -> None:

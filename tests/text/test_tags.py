@@ -103,7 +103,7 @@ def test_bad_pipelines_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such spaCy pipeline"):
         Tagger(str(tmp_path))
     (tmp_path / "config.cfg").write_text("")
-    with pytest.raises(UserError, match="is no spaCy pipeline that finds entities"):
+    with pytest.raises(UserError, match="is not a spaCy pipeline that finds entities"):
         Tagger(str(tmp_path))
     (tmp_path / "meta.json").write_text('{"labels": {"ner": ["PER"]}}')
     tagger = Tagger(str(tmp_path))

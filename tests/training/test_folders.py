@@ -101,7 +101,7 @@ def test_a_log_that_is_none_is_named_with_its_line(go: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize("line", ["[]", "{}", '{"step": "5"}', '{"step": 5.5}', '{"step": null}'])
 def test_a_line_whose_step_is_no_number_of_steps_is_no_event(tmp_path: Path, line: str) -> None:
     (tmp_path / "log.jsonl").write_text(f'{{"step": 4}}\n{line}\n', encoding="utf-8")
-    with pytest.raises(UserError, match=r"log\.jsonl: line 2 is no event of a run"):
+    with pytest.raises(UserError, match=r"log\.jsonl: line 2 is not an event of a run"):
         read_log(tmp_path / "log.jsonl")
 
 

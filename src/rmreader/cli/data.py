@@ -12,7 +12,7 @@ from rmreader.cli.output import Json, emit_json, note, show, table
 if TYPE_CHECKING:
     from rmreader.data.examples import Checked
 
-data = typer.Typer(cls=Group, no_args_is_help=True, help="Get data, check it, and make more of it.")
+data = typer.Typer(cls=Group, no_args_is_help=True, help="Download, check and extend data.")
 app.add_typer(data, name="data")
 
 
@@ -33,7 +33,7 @@ def download(
     ] = Path("data"),
     sha256: Annotated[str, typer.Option(metavar="SUM", help="SHA-256 of ELMo's weights.")] = "",
 ) -> None:
-    """Fetch a public data set from its official address: checked, and resumed where it was cut."""
+    """Download a public data set from its official address; an interrupted download is resumed."""
     from rmreader.data import download as downloads
 
     if any(not file.digest for file in downloads.SETS[name.value]) and not sha256:
@@ -132,7 +132,7 @@ def negatives(
 ) -> None:
     """Add questions that their passage does not answer.
 
-    They are real ones, put beside the nearest paragraph without the answer, or beside their own
+    They are real questions, asked of the nearest paragraph without the answer, or of their own
     without the sentence that answers.
     """
     from rmreader.core.files.outputs import file_to_write

@@ -64,14 +64,14 @@ def index(
         bool, typer.Option("--ocr", help="Read scans, too, with the program ocrmypdf.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Stay, and index again whenever a file changes.")
+        bool, typer.Option("--watch", help="Keep running, and index again at every change.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Make an index of folders of documents, or bring it up to date.
 
-    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF are read; of an index that is
-    there, only what has changed. It can be stopped at any moment, and asked meanwhile.
+    Text, Markdown, HTML, CSV, Office files, RTF, EPUB, mail and PDF are read; where the index
+    exists, only what has changed. It can be stopped at any moment, and asked meanwhile.
     """
     from rmreader.documents.folders import FileSelection
     from rmreader.documents.shelf import Shelf
@@ -144,7 +144,7 @@ def chat(
     min_confidence: MinConfidence = 0.0,
     always: Always = False,
 ) -> None:
-    """Ask question after question about a passage or an index; :help says what can be typed."""
+    """Ask one question after another about a passage or an index; type :help for the commands."""
     from rich.console import Console
 
     from rmreader.cli.chat import Chat, ShelfChat, remember

@@ -212,7 +212,7 @@ def evaluate(
     data: DataFile,
     predictions: Annotated[
         Path | None,
-        typer.Argument(metavar="PREDS", help="Predictions, official or whatever `predict` writes."),
+        typer.Argument(metavar="PREDS", help="Predictions, in any format that `predict` writes."),
     ] = None,
     model: Annotated[
         str | None,

@@ -117,7 +117,7 @@ def train(
     for name, path in files.items():
         if not path.is_file():
             raise UserError(
-                f"--predict {name}: write it as NAME=FILE, a SQuAD-format file; {path} is none."
+                f"--predict {name}: write it as NAME=FILE, a SQuAD-format file; {path} is not one."
             )
     result = run(
         settings,

@@ -246,7 +246,7 @@ def _length(part: Path) -> int:
     status = part.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise UserError(
-            f"{part}: a link, or no ordinary file, where the download is kept; remove it."
+            f"{part}: a link, or not an ordinary file, where the download is kept; remove it."
         )
     return status.st_size
 

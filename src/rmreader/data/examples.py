@@ -242,7 +242,7 @@ def _columns(source: Source, columns: Sequence[str]) -> list[str]:
         if name is not None:
             chosen.append(name)
         elif part in ("question", "passage", "answer"):
-            raise UserError(f"{no_column(source, names, columns)}; rename the one that it is.")
+            raise UserError(f"{no_column(source, names, columns)}; rename the one that holds it.")
     return chosen
 
 
@@ -260,7 +260,7 @@ def _text(tree: Mapping[str, Any], part: str) -> str:
     if value is None:
         raise ValueError(f"{' or '.join(map(repr, _NAMES[part]))} is missing")
     if not isinstance(value, str):
-        raise ValueError(f"{part!r} is no text but {type(value).__name__}")
+        raise ValueError(f"{part!r} is not text but {type(value).__name__}")
     return value
 
 
@@ -305,11 +305,11 @@ def _hub_answers(value: dict[str, Any]) -> list[dict[str, Any]]:
 def _checked_answer(text: Any, start: Any) -> tuple[str, int | None]:
     is_text = isinstance(text, str | int | float) and not isinstance(text, bool)
     if not is_text or not str(text).strip():
-        raise ValueError(f"the answer {quoted(str(text))} is no text")
+        raise ValueError(f"the answer {quoted(str(text))} is not text")
     if start is None:
         return str(text).strip(), None
     if not str(start).strip().removesuffix(".0").isdecimal():
-        raise ValueError(f"the answer's offset {quoted(str(start))} is no whole number")
+        raise ValueError(f"the answer's offset {quoted(str(start))} is not a whole number")
     return str(text), int(float(start))
 
 

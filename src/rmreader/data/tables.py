@@ -106,7 +106,7 @@ def kind_of(path: Path, kind: str = "") -> str:
     known = sorted(set(KINDS.values()))
     if kind:
         if kind not in known:
-            raise UserError(f"{kind!r} is no format that is known; take one of {', '.join(known)}.")
+            raise UserError(f"{kind!r} is not a known format; take one of {', '.join(known)}.")
         return kind
     if str(path) == "-":
         return "jsonl"

@@ -115,7 +115,7 @@ def _changed(
     """The documents whose content is not the one that is known; the others are counted."""
     for file in files:
         if not is_unicode(file):
-            done.refuse(ascii(file), f"{file!a}: its name is no UTF-8; rename it.")
+            done.refuse(ascii(file), f"{file!a}: its name is not UTF-8; rename it.")
             advance()
         elif file in known and _is_same(Path(root, file), known[file], unchanged):
             done.unchanged += 1

@@ -154,7 +154,7 @@ def _keyword_inputs(question: Any, context: Any) -> list[Any]:
 
 
 def _pair(item: Any) -> tuple[str, str]:
-    """Return a question and its context; refused where one is missing, no text or blank."""
+    """Return a question and its context; refused where one is missing, not text or blank."""
     if isinstance(item, Mapping):
         question = item.get("question")
         context = item.get("context")
@@ -166,7 +166,7 @@ def _pair(item: Any) -> tuple[str, str]:
 
 def _checked(name: str, text: Any) -> str:
     if not isinstance(text, str):
-        what = "missing" if text is None else f"no text but {type(text).__name__}"
+        what = "missing" if text is None else f"not text but {type(text).__name__}"
         raise UserError(
             f"{name!r} is {what}; a question is question=…, context=…, "
             "or a mapping with these keys."

@@ -41,7 +41,7 @@ class AligningBlock(nn.Module):
         size = 2 * config.hidden
         last = index == config.blocks - 1
         if config.align not in ("both", "interactive", "self"):
-            raise UserError(f"network.align={config.align}: the network cannot align so.")
+            raise UserError(f"network.align={config.align}: the network cannot align in this way.")
 
         self.diagonal = config.diagonal
         self.aligned = config.align

@@ -60,7 +60,7 @@ def without_diagonal(logits: Tensor, how: Literal["zero", "mask", "none"]) -> Te
         case "mask":
             logit = EXCLUDED
         case other:
-            raise UserError(f"network.diagonal={other}: the network cannot treat it so.")
+            raise UserError(f"network.diagonal={other}: the network has no such diagonal.")
     step = torch.arange(logits.shape[-1], device=logits.device)
     return logits.masked_fill(step[:, None] == step, logit)
 

@@ -215,7 +215,8 @@ def load_transformer(folder: Path, layer_dropout: float = 0.0, weights: bool = T
         False,
     ):
         raise UserError(
-            f"{folder}: {type(model).__name__} is no encoder that gives a vector for each piece."
+            f"{folder}: {type(model).__name__} is not an encoder "
+            "that gives a vector for each piece."
         )
 
     if getattr(model, "pooler", None) is not None:

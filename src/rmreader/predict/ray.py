@@ -27,7 +27,7 @@ def ray_at(where: str) -> Iterator[Any]:
     machine's cores is started, and ended with this.
     """
     if where != "ray" and not where.startswith("ray://"):
-        raise UserError(f"--on {where}: no engine that is known; give ray, or ray://HOST:PORT.")
+        raise UserError(f"--on {where}: not a known engine; give ray, or ray://HOST:PORT.")
     import ray
 
     with contextlib.ExitStack() as stack:

@@ -141,7 +141,7 @@ def _text(tree: dict[str, Any], columns: Columns, part: str) -> str:
     if value is None:
         raise ValueError(f"{' or '.join(map(repr, columns.names(part)))} is missing")
     if not isinstance(value, str):
-        raise ValueError(f"{name!r} is no text but {type(value).__name__}")
+        raise ValueError(f"{name!r} is not text but {type(value).__name__}")
     if not value.strip():
         raise ValueError(f"{name!r} is empty")
     return value

@@ -179,5 +179,5 @@ def _of_tar(packed: Path) -> Iterator[Member]:
 
 def _no_file(packed: Path, name: str) -> UserError:
     return UserError(
-        f"{packed}: refused, since {name[:80]!r} in it is a link or a device and no file."
+        f"{packed}: refused, since {name[:80]!r} in it is a link or a device, not a file."
     )

@@ -63,6 +63,6 @@ def check_name(name: str, source: str) -> None:
     odd = "\\" in name or ":" in name or not name.isprintable()
     if odd or len(name) > 255 or any(part in ("", ".", "..") for part in parts):
         raise UserError(
-            f"{source}: refused, since it has a file called {name[:80]!r}, which is no name "
+            f"{source}: refused, since it has a file called {name[:80]!r}, which is not a name "
             "within a reader's folder."
         )

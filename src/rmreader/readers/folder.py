@@ -211,7 +211,7 @@ def _members_of(path: Path, about: Mapping[str, Any]) -> list[str]:
     for member in members:
         if Path(member).name != member:
             raise UserError(
-                f"{manifest}: damaged (the member {member[:80]!r} is no folder in it); {_REMEDY}"
+                f"{manifest}: damaged (the member {member[:80]!r} is not a folder in it); {_REMEDY}"
             )
     return [str(path / member) for member in members]
 

@@ -73,7 +73,7 @@ def _fetch_reader(organisation: str, repository: str, commit: str, folder: Path)
     sizes = _sizes(organisation, repository, commit)
     if MANIFEST not in sizes:
         raise UserError(
-            f"{source}: it has no {MANIFEST}, so it is no reader of rmreader; look at the name."
+            f"{source}: it has no {MANIFEST}, so it is not a reader of rmreader; look at the name."
         )
     # What has arrived stays for the next try.
     new = folder.with_name(f"{folder.name}.new")

@@ -484,7 +484,7 @@ class Place(BaseModel):
     end: int
     lines: list[int] = absent_or(
         "First and last line of what was named by start and end, in the file as it is now; "
-        "absent where the file is no text, or has changed there."
+        "absent where the file is not text, or has changed there."
     )
 
 

@@ -232,10 +232,10 @@ def _check_tree(tree: dict[str, Any]) -> None:
         raise ValueError(f"max_characters is {quoted(longest)}")
     for point in tree["characters"]:
         if type(point) is not int or not 0 <= point < 0x110000:
-            raise ValueError("a character is no code point")
+            raise ValueError("a character is not a code point")
     for word in (*(tree["words"] or ()), *tree["trained"]):
         if not isinstance(word, str):
-            raise ValueError("a word is no text")
+            raise ValueError("a word is not text")
 
 
 def _load_vectors(
@@ -248,7 +248,7 @@ def _load_vectors(
     if table is not None:
         # A shipped table's name, never a path that leads out of the folder.
         if Path(str(table)).name != table or table.endswith(".safetensors"):
-            raise ValueError(f"{quoted(table)} is no shipped table")
+            raise ValueError(f"{quoted(table)} is not a shipped table")
         path = table_path(table)
     if not path.is_file():
         raise UserError(f"{path}: the reader's vectors are missing; restore the file.")

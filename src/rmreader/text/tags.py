@@ -56,7 +56,7 @@ class Tagger:
         self.name = name
         self.folder = pipeline_folder(name)
         self.pos = POS
-        refusal = f"inputs.tags={name}: {self.folder} is no spaCy pipeline that finds entities."
+        refusal = f"inputs.tags={name}: {self.folder} is not a spaCy pipeline that finds entities."
         path = self.folder / "meta.json"
         with user_error_on(refusal, OSError, KeyError, TypeError):
             meta = read_json(path, "install the pipeline again", limit=16 << 20)

@@ -76,7 +76,8 @@ class SubwordTable:
         with user_error_on(refusal, OSError, ValueError, KeyError, IndexError):
             tensors = map_safetensors(path)
             pieces = tensors["pieces"].tobytes().decode("utf-8").split("\n")
-            return cls(pieces, tensors["vectors"], tensors["scale"].astype(np.float32), path)
+            scale = tensors["scale"].astype(np.float32)
+            return cls(pieces, tensors["vectors"], scale, path)
 
     @property
     def shipped(self) -> str:
@@ -226,5 +227,5 @@ def _tensor(data: NDArray[np.uint8], entry: Any) -> NDArray[Any]:
     if not 0 <= begin <= end <= len(data) or any(side < 0 for side in shape):
         raise ValueError("its header points outside the file")
     if any(type(side) is not int for side in shape):
-        raise ValueError("a shape in its header is no whole number")
+        raise ValueError("a shape in its header is not a whole number")
     return data[begin:end].view(kind).reshape(shape)

@@ -40,7 +40,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return read_records(
         path,
         lambda event: index(event["step"]),
-        "is no event of a run; remove the line, or the file.",
+        "is not an event of a run; remove the line, or the file.",
     )
 
 

@@ -52,7 +52,7 @@ _DAMAGE = (
 
 
 def _damaged(error: Exception) -> str:
-    return f"it is no archive that can be opened ({' '.join(str(error).split())[:200]})"
+    return f"it is not an archive that can be opened ({' '.join(str(error).split())[:200]})"
 
 
 def walk_xml(content: bytes, start: Start, end: End, text: Text) -> None:
