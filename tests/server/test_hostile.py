@@ -107,13 +107,16 @@ def test_long_passages_do_not_keep_the_reader_from_short_ones(start: Any, passag
         one.start()
     time.sleep(0.5)
     waits = []
-    for _ in range(12):
-        began = time.monotonic()
-        assert server.post("/v1/answer", {"question": "Who was the engineer?", "passage": passage}).status_code == 200
-        waits.append(time.monotonic() - began)
-    over.set()
-    for one in hogs:
-        one.join(30)
+    short = {"question": "Who was the engineer?", "passage": passage}
+    try:
+        for _ in range(12):
+            began = time.monotonic()
+            assert server.post("/v1/answer", short).status_code == 200
+            waits.append(time.monotonic() - began)
+    finally:  # or they would go on beside the next test
+        over.set()
+        for one in hogs:
+            one.join(30)
     assert max(waits) < 4.0
     assert statuses
     assert set(statuses) <= {200, 503, 504}
