@@ -130,7 +130,13 @@ class SubwordTable:
     def split_all(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         """Return the ids of each word's pieces; quick, since most words were split before."""
         known = self._cache.get
-        return [known(word) or self.split(word) for word in words]
+        splits: list[tuple[int, ...]] = []
+        for word in words:
+            pieces = known(word)
+            if pieces is None:
+                pieces = self.split(word)
+            splits.append(pieces)
+        return splits
 
     def _split(self, word: str) -> tuple[int, ...]:
         """Split by the longest matching piece, again and again.
