@@ -118,7 +118,7 @@ def test_a_manifest_on_the_hub_names_nothing_outside(name: str, hub: Hub, reader
     about = json.loads((reader / MANIFEST).read_text())
     about["checksums"][name] = "0" * 64
     (reader / MANIFEST).write_text(json.dumps(about))
-    refused("hf://org/reader", "no name within a reader's folder")
+    refused("hf://org/reader", "not a name within a reader's folder")
     assert not list(tmp_path.rglob("outside"))
 
 
@@ -194,8 +194,8 @@ def hostile_tar(target: Path, name: str, kind: bytes = tarfile.REGTYPE, link: st
 
 def test_no_archive_writes_outside_its_folder(tmp_path: Path, cache: Path) -> None:
     for name in ("../outside", "/outside", "a/../../outside", "..\\outside", "a\noutside"):
-        refused(hostile_zip(tmp_path / "a.zip", name), "no name within a reader's folder")
-        refused(hostile_tar(tmp_path / "a.tar.gz", name), "no name within a reader's folder")
+        refused(hostile_zip(tmp_path / "a.zip", name), "not a name within a reader's folder")
+        refused(hostile_tar(tmp_path / "a.tar.gz", name), "not a name within a reader's folder")
     refused(hostile_zip(tmp_path / "a.zip", "link", b"/etc/passwd", stat.S_IFLNK | 0o777), "a link or a device")
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
         refused(hostile_tar(tmp_path / "a.tar.gz", "link", kind, "/etc/passwd"), "a link or a device")
