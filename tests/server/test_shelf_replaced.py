@@ -87,12 +87,16 @@ def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], 
     stop = threading.Event()
     statuses: list[int] = []
     refusals: set[str] = set()
+    ways = ["mv"]  # how the index was replaced, the last one now; nothing is replaced yet
+    refused_ways: set[str] = set()
 
     def ask() -> Any:
+        way = ways[-1]
         response = httpx.post(f"{url}/v1/ask", json={"question": QUESTION, "always": True}, timeout=90)
         statuses.append(response.status_code)
         if response.status_code == 503:
             refusals.add(response.json()["error"]["message"])
+            refused_ways.add(way)
         return response.json()
 
     def load() -> None:
@@ -108,7 +112,8 @@ def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], 
         for number in range(REPLACEMENTS):
             # Each of the two ways in turn, each with the larger and with the smaller index.
             side = (number + 1) % 2
-            replace_file(indexes[side], tmp_path / "served.rmindex", ["cp", "mv"][number // 2 % 2])
+            ways.append(["cp", "mv"][number // 2 % 2])
+            replace_file(indexes[side], tmp_path / "served.rmindex", ways[-1])
             old += ask()["answer"]["text"] != BUILDERS[side]
     finally:
         stop.set()
@@ -118,6 +123,7 @@ def test_a_server_notices_a_replaced_index(tmp_path: Path, indexes: list[Path], 
     # Where the disk is busy, `cp` empties the file and writes nothing for a second: such a file is not waited for.
     assert set(statuses) <= {200, 503}
     assert refusals <= {"The index is being replaced, and cannot be read yet: ask again."}
+    assert refused_ways <= {"cp"}, "a file that is moved there is whole at once"
     assert statuses.count(503) < REPLACEMENTS
     assert old == 0
 

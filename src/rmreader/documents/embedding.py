@@ -121,8 +121,12 @@ def shipped_encoder() -> TextEncoder:
 def split_text(table: SubwordTable, text: str) -> list[int]:
     """The pieces of a text in order; punctuation and words without pieces are left out."""
     unknown = table.split("")
-    words = table.split_all(_WORD.findall(text))
-    return [piece for pieces in words if pieces != unknown for piece in pieces]
+    found: list[int] = []
+    for pieces in table.split_all(_WORD.findall(text)):
+        if pieces != unknown:
+            found.extend(pieces)
+
+    return found
 
 
 def split_pieces(table: SubwordTable, text: str) -> dict[int, int]:
